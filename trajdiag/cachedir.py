@@ -1,0 +1,80 @@
+"""Where artifacts live: the cache root and the folders under it, and how a STORE argument is found."""
+
+import json
+import os
+from pathlib import Path
+
+from trajdiag.errors import StoreError, UnknownNameError
+
+STORE_SUFFIX = ".zarr"
+
+
+def cache_root(cache_dir: str | os.PathLike[str] | None = None) -> Path:
+    """The cache root: `cache_dir`, else $TRAJDIAG_CACHE, else ./cache."""
+    return Path(cache_dir or os.environ.get("TRAJDIAG_CACHE") or "cache")
+
+
+def stores_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
+    """Home of the stores."""
+    return cache_root(cache_dir) / "stores"
+
+
+def checkpoints_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
+    """Home of trained checkpoints."""
+    return cache_root(cache_dir) / "checkpoints"
+
+
+def gates_folder(store_name: str, cache_dir: str | os.PathLike[str] | None = None) -> Path:
+    """Home of the gates fitted on the store of this name."""
+    return cache_root(cache_dir) / "gates" / store_name
+
+
+def reports_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
+    """Home of reports."""
+    return cache_root(cache_dir) / "reports"
+
+
+def store_name(path: str | os.PathLike[str]) -> str:
+    """A store's name: its folder's name without .zarr."""
+    return Path(path).name.removesuffix(STORE_SUFFIX)
+
+
+def complete_stores(cache_dir: str | os.PathLike[str] | None = None) -> list[Path]:
+    """The complete stores of the cache, newest first (by creation time, then by name)."""
+    found = []
+    for path in stores_folder(cache_dir).glob(f"*{STORE_SUFFIX}"):
+        created = _completed_at(path)
+        if created is not None:
+            found.append((created, path.name, path))
+    return [path for _, _, path in sorted(found, reverse=True)]
+
+
+def find_store(store: str | os.PathLike[str] | None, cache_dir: str | os.PathLike[str] | None = None) -> Path:
+    """The folder of `store`, a path or a name in the cache; the newest complete one where it is None.
+
+    Raises StoreError where there is none, UnknownNameError where nothing bears the name.
+    """
+    if store is None:
+        stores = complete_stores(cache_dir)
+        if not stores:
+            raise StoreError(
+                f"no complete store in {stores_folder(cache_dir)}; make one with "
+                "`trajdiag extract --model mano-fixed-geometric`, or name a store"
+            )
+        return stores[0]
+    path = Path(store)
+    if path.is_dir():
+        return path
+    named = stores_folder(cache_dir) / f"{store_name(path)}{STORE_SUFFIX}"
+    if path.parent == Path() and named.is_dir():
+        return named
+    raise UnknownNameError("store", str(store), [store_name(p) for p in complete_stores(cache_dir)])
+
+
+def _completed_at(path: Path) -> str | None:
+    """The creation time of a complete store; None for anything else."""
+    try:
+        attributes = json.loads((path / "zarr.json").read_text(encoding="utf-8"))["attributes"]["trajdiag"]
+        return str(attributes["created"]) if attributes.get("complete") is True else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

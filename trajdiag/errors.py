@@ -1,0 +1,43 @@
+"""The errors a user can meet: each message is one line that says what was wanted, what came, and what to do."""
+
+from collections.abc import Iterable
+
+
+class TrajdiagError(Exception):
+    """Base of every error that is the user's to fix. The command line prints it and exits 1."""
+
+
+class UnknownNameError(TrajdiagError):
+    """A name that nothing bears; the message lists the names that exist."""
+
+    def __init__(self, kind: str, name: str, existing: Iterable[str], hint: str = "") -> None:
+        names = ", ".join(sorted(existing)) or "none"
+        super().__init__(f"unknown {kind} {name!r}; existing: {names}" + (f". {hint}" if hint else ""))
+
+
+class ConfigError(TrajdiagError):
+    """An option, or a combination of options, that cannot be run."""
+
+
+class CheckpointError(TrajdiagError):
+    """A checkpoint that is missing, misshapen, or of an unsupported kind."""
+
+
+class StoreError(TrajdiagError):
+    """A store that is missing, unfinished, damaged, foreign, or of another schema version."""
+
+
+class GateError(TrajdiagError):
+    """A gate that is missing, damaged, or cannot be fitted."""
+
+
+class FingerprintError(TrajdiagError):
+    """An artifact used with a store it was not made from."""
+
+
+class NonFiniteError(TrajdiagError):
+    """NaN or infinity in weights, states or logits; the message says where."""
+
+
+class OutOfSpaceError(TrajdiagError):
+    """Not enough free disk for what is about to be written."""

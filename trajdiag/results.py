@@ -1,0 +1,177 @@
+"""The records that scoring and diagnosis give and the report renders: tidy rows, the same in
+results.json, `--json`, CSV and pandas."""
+
+import dataclasses
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+RESULTS_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreRow:
+    """Where the numbers came from: one row a store."""
+
+    store: str
+    fingerprint: str
+    model: dict[str, Any]
+    """ModelRecord's fields."""
+    task: dict[str, Any]
+    """name, parameters, notes."""
+    loops: int
+    classes: int
+    d_model: int
+    examples: dict[str, int]
+    """Number of examples by split."""
+    commands: list[str]
+    """The commands that made the store and its gates, and these results; each runs as it is."""
+    versions: dict[str, str]
+    created: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreRow:
+    """One number about one readout, with its 95% interval."""
+
+    store: str
+    readout: str
+    metric: str
+    split: str
+    value: float | None
+    """None where it is not defined or not reached."""
+    low: float | None
+    high: float | None
+    n: int
+    """Examples behind the value."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrontierRow:
+    """One operating point of a readout on test; `threshold` is in the readout's own unit, None for
+    points that no threshold makes (the oracle's)."""
+
+    store: str
+    readout: str
+    threshold: float | None
+    depth: float
+    """Mean exit depth, loops."""
+    accuracy: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiagnosisRow:
+    """A part of a readout's examples or of its shortfall."""
+
+    store: str
+    reference: str | None
+    readout: str
+    at: str
+    """The operating point: `point` is the least validation depth within half a point of the final
+    loop's validation accuracy; `threshold` is one that the user gave."""
+    depth: float
+    """Mean test depth there, loops."""
+    part: str
+    """ok, trajectory, early or late: shares of test examples that sum to 1."""
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonRow:
+    """A paired difference, store/readout minus reference/reference_readout, on the same test examples."""
+
+    store: str
+    readout: str
+    reference: str
+    reference_readout: str
+    metric: str
+    value: float | None
+    low: float | None
+    high: float | None
+    paired: bool
+    """False where the two stores do not hold the same examples, so that the interval is unpaired."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileRow:
+    """A mean over the test examples of one difficulty: what the by-difficulty figures draw."""
+
+    store: str
+    readout: str | None
+    quantity: str
+    """`accuracy` (of the loop itself), `signal` (the readout's mean value at the loop) or `exits` (the
+    share that leaves at the loop, at the operating point)."""
+    loop: int
+    difficulty: float
+    value: float
+    n: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """A named conclusion, with the numbers that carry it in its message."""
+
+    code: str
+    store: str
+    readout: str | None
+    severity: str
+    """`high`, `medium` or `info`."""
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """All tables of one run of score, diagnose or report."""
+
+    stores: list[StoreRow] = field(default_factory=list)
+    scores: list[ScoreRow] = field(default_factory=list)
+    frontier: list[FrontierRow] = field(default_factory=list)
+    diagnosis: list[DiagnosisRow] = field(default_factory=list)
+    comparisons: list[ComparisonRow] = field(default_factory=list)
+    profile: list[ProfileRow] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    verdict: list[str] = field(default_factory=list)
+    """Three sentences at most."""
+    config: dict[str, Any] = field(default_factory=dict)
+    """The resolved options that gave these numbers."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; NaN and infinity become None."""
+        return {"results_version": RESULTS_VERSION, **_jsonable(dataclasses.asdict(self))}
+
+    def to_json(self) -> str:
+        """One JSON document, the same bytes for the same results."""
+        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def to_pandas(self, table: str) -> Any:
+        """The rows of `table` as a pandas DataFrame with the fields as columns."""
+        import pandas as pd
+
+        row_type = ROW_TYPES[table]
+        columns = [f.name for f in dataclasses.fields(row_type)]
+        return pd.DataFrame([dataclasses.asdict(row) for row in getattr(self, table)], columns=columns)
+
+
+ROW_TYPES = {
+    "stores": StoreRow,
+    "scores": ScoreRow,
+    "frontier": FrontierRow,
+    "diagnosis": DiagnosisRow,
+    "comparisons": ComparisonRow,
+    "profile": ProfileRow,
+    "findings": Finding,
+}
+"""The row type of every table of Results."""
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _jsonable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_jsonable(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,1 +1,68 @@
+"""trajdiag: when adaptive depth in a looped Transformer works badly, is it the trajectory or the readout?
 
+The functions of the command line, for notebooks: each is imported on first use, so that
+`import trajdiag` costs nothing.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trajdiag.batch_report import report
+    from trajdiag.diagnosis import diagnose
+    from trajdiag.extraction import extract
+    from trajdiag.gates.frozen_fit import fit_gate
+    from trajdiag.gates.gate import load_gate
+    from trajdiag.models.registry import load_model
+    from trajdiag.models.tracing import trace
+    from trajdiag.scoring import score
+    from trajdiag.store.from_arrays import from_arrays
+    from trajdiag.store.reader import open_store as open  # noqa: A004
+    from trajdiag.tasks.registry import make_task
+    from trajdiag.training.trainer import train
+
+_HOMES = {
+    "diagnose": ("trajdiag.diagnosis", "diagnose"),
+    "extract": ("trajdiag.extraction", "extract"),
+    "fit_gate": ("trajdiag.gates.frozen_fit", "fit_gate"),
+    "from_arrays": ("trajdiag.store.from_arrays", "from_arrays"),
+    "load_gate": ("trajdiag.gates.gate", "load_gate"),
+    "load_model": ("trajdiag.models.registry", "load_model"),
+    "make_task": ("trajdiag.tasks.registry", "make_task"),
+    "open": ("trajdiag.store.reader", "open_store"),
+    "report": ("trajdiag.batch_report", "report"),
+    "score": ("trajdiag.scoring", "score"),
+    "trace": ("trajdiag.models.tracing", "trace"),
+    "train": ("trajdiag.training.trainer", "train"),
+}
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "__version__",
+    "diagnose",
+    "extract",
+    "fit_gate",
+    "from_arrays",
+    "load_gate",
+    "load_model",
+    "make_task",
+    "open",
+    "report",
+    "score",
+    "trace",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'trajdiag' has no attribute {name!r}")
+    module, attribute = _HOMES[name]
+    value = getattr(importlib.import_module(module), attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

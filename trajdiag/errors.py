@@ -19,6 +19,10 @@ class ConfigError(TrajdiagError):
     """An option, or a combination of options, that cannot be run."""
 
 
+class UsageError(ConfigError):
+    """A command that asks for something another command does. The command line exits 2."""
+
+
 class CheckpointError(TrajdiagError):
     """A checkpoint that is missing, misshapen, or of an unsupported kind."""
 

@@ -1,0 +1,7 @@
+"""`python -m trajdiag`."""
+
+import sys
+
+from trajdiag.cli import main
+
+sys.exit(main())

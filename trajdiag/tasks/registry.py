@@ -1,0 +1,98 @@
+"""Tasks by name, and their options from the command line."""
+
+import dataclasses
+import importlib
+import sys
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+from trajdiag.errors import ConfigError, UnknownNameError
+from trajdiag.tasks.base import Task
+from trajdiag.tasks.mano import Mano
+from trajdiag.tasks.parity import Parity
+
+TASKS: dict[str, type] = {"mano": Mano, "parity": Parity}
+"""The task classes by name; each is a frozen dataclass whose fields are the task's options."""
+
+
+def task_names() -> list[str]:
+    """The built-in tasks."""
+    return sorted(TASKS)
+
+
+def make_task(name: str, **options: Any) -> Task:
+    """The task `name`, built in or `package.module:Class`, with `options` as its fields.
+
+    An option may be a string, as on the command line, and is then converted to its field's type
+    (`42,43,44` for a tuple). The current folder is searched for `package.module` too.
+    Raises UnknownNameError for a name or an option that does not exist, ConfigError for a bad value or
+    a class that is no Task.
+    """
+    task_class = _import_class(name) if ":" in name else TASKS.get(name)
+    if task_class is None:
+        raise UnknownNameError("task", name, task_names(), "Name your own as package.module:Class")
+    if dataclasses.is_dataclass(task_class):
+        hints = get_type_hints(task_class)
+        fields = {f.name: hints[f.name] for f in dataclasses.fields(task_class) if f.init}
+        for option in options:
+            if option not in fields:
+                raise UnknownNameError(f"option of task {name}", option, fields)
+        options = {key: _convert(key, value, fields[key]) for key, value in options.items()}
+    try:
+        task = task_class(**options)
+    except TypeError as error:
+        raise ConfigError(f"task {name} cannot be made: {error}") from error
+    if not isinstance(task, Task):
+        raise ConfigError(
+            f"{name} is not a task: it must have the attributes and methods of trajdiag.tasks.base.Task"
+        )
+    return task
+
+
+def _import_class(name: str) -> type:
+    module_name, _, class_name = name.partition(":")
+    here = str(Path.cwd())
+    added = here not in sys.path
+    if added:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise ConfigError(f"task {name}: cannot import {module_name}: {error}") from error
+    finally:
+        if added:
+            sys.path.remove(here)
+    found = getattr(module, class_name, None)
+    if not isinstance(found, type):
+        classes = [key for key, value in vars(module).items() if isinstance(value, type)]
+        raise UnknownNameError(f"class in module {module_name}", class_name, classes)
+    return found
+
+
+_BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def _convert(option: str, value: Any, wanted: Any) -> Any:
+    """`value` as the type `wanted`: int, float, bool, str, or a tuple of one of them."""
+    if get_origin(wanted) is tuple:
+        items = value.split(",") if isinstance(value, str) else value
+        if not isinstance(items, list | tuple):
+            raise ConfigError(
+                f"task option {option} must be a list such as 42,43,44, not {value!r}"
+            )
+        return tuple(_convert(option, item, get_args(wanted)[0]) for item in items)
+    if isinstance(value, str):
+        try:
+            if wanted is bool:
+                return _BOOLEANS[value.strip().lower()]
+            if wanted in (int, float):
+                return wanted(value)
+        except (ValueError, KeyError):
+            raise ConfigError(
+                f"task option {option} must be of type {wanted.__name__}, not {value!r}"
+            ) from None
+    if wanted is float and type(value) is int:
+        return float(value)
+    if wanted in (int, float, bool, str) and type(value) is not wanted:
+        raise ConfigError(f"task option {option} must be of type {wanted.__name__}, not {value!r}")
+    return value

@@ -32,6 +32,23 @@ class StoreRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReadoutRow:
+    """What a readout is: one row a store and readout, in the order in which they are shown."""
+
+    store: str
+    readout: str
+    kind: str
+    """`signal`, `native` (the model's own gate), `gate` (fitted on the frozen states), `fixed` (leave at
+    one loop, whatever the input: the forced exits) or `oracle` (hindsight)."""
+    direction: str
+    """`high` or `low`: which values mean ready to stop."""
+    first_loop: int
+    """The first loop at which it can stop."""
+    unit: str
+    """Of its values and thresholds."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ScoreRow:
     """One number about one readout, with its 95% interval."""
 
@@ -81,7 +98,13 @@ class DiagnosisRow:
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonRow:
-    """A paired difference, store/readout minus reference/reference_readout, on the same test examples."""
+    """A paired difference, store/readout minus reference/reference_readout, on the same test examples.
+
+    Metrics `area`, `accuracy@matched`, `depth@matched` and `share/PART` are such differences as they
+    stand. Metrics `gap/M`, `readout_gap/M` and `trajectory_gap/M` (M = `area` or `depth@matched`) are
+    shortfalls: positive where store/readout is the worse one (less accurate, or deeper), and
+    gap = readout_gap + trajectory_gap exactly.
+    """
 
     store: str
     readout: str
@@ -127,6 +150,7 @@ class Results:
     """All tables of one run of score, diagnose or report."""
 
     stores: list[StoreRow] = field(default_factory=list)
+    readouts: list[ReadoutRow] = field(default_factory=list)
     scores: list[ScoreRow] = field(default_factory=list)
     frontier: list[FrontierRow] = field(default_factory=list)
     diagnosis: list[DiagnosisRow] = field(default_factory=list)
@@ -157,6 +181,7 @@ class Results:
 
 ROW_TYPES = {
     "stores": StoreRow,
+    "readouts": ReadoutRow,
     "scores": ScoreRow,
     "frontier": FrontierRow,
     "diagnosis": DiagnosisRow,

@@ -1,0 +1,246 @@
+"""The Ouro decoder: embed once, then loop one stack of layers and a final norm (arXiv 2510.25741).
+
+Tokens run through it as one flat axis [token, d_model], whatever rows they came from: every linear
+layer is one matrix product, and only attention looks at the rows. A padded batch is one group of
+equal rows; a training batch is several groups of different lengths, without padding.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import embedding, linear, scaled_dot_product_attention
+
+from trajdiag.gates.network import GateNetwork
+from trajdiag.models.config import OuroConfig
+from trajdiag.models.fused import rms_norm, rotate, swiglu
+
+_JOIN_UP_TO = 512
+"""The width up to which one joined projection is worth copying its weights together for."""
+
+Projection = tuple[Tensor, ...]
+"""Weights whose outputs stand side by side: joined into one matrix, or several."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerWeights:
+    """One layer's weights as a batch uses them."""
+
+    attention_in_norm: Tensor
+    qkv: Projection
+    output: Tensor
+    attention_out_norm: Tensor
+    mlp_in_norm: Tensor
+    gate_up: Projection
+    down: Tensor
+    mlp_out_norm: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """What every loop of one batch shares."""
+
+    groups: tuple[tuple[int, int], ...]
+    """(rows, positions) of each group, in the order of its tokens."""
+    mask: Tensor | None
+    """bool [row, 1, position, position], True where attended; only with one group. None is causal."""
+    cos: Tensor
+    """[token, 1, head_dim / 2]."""
+    sin: Tensor
+    """[token, 1, head_dim / 2]."""
+    layers: tuple[LayerWeights, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackedStates:
+    """The states of a packed batch."""
+
+    hidden: list[Tensor]
+    """[token, d_model] after each loop, normed: what head, gate and the next loop read."""
+    last: Tensor
+    """int64 [row]: the token at each row's last position, rows in the order of the groups."""
+
+
+class OuroDecoder(nn.Module):
+    """Ouro's tensors under Ouro's names, and its maths."""
+
+    def __init__(self, config: OuroConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.model = _Body(config)
+        if not config.tie_word_embeddings:
+            self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        if config.gate == "mlp":
+            self.trajdiag = nn.ModuleDict({"exit_gate": GateNetwork("mlp", config.hidden_size)})
+
+    @property
+    def head_weight(self) -> Tensor:
+        """[vocab, d_model]."""
+        tied = self.config.tie_word_embeddings
+        return self.model.embed_tokens.weight if tied else self.lm_head.weight
+
+    def embed(self, input_ids: Tensor) -> Tensor:
+        """State 0, [..., d_model] of int64 [...]."""
+        return embedding(input_ids, self.model.embed_tokens.weight)
+
+    def batch(
+        self,
+        groups: tuple[tuple[int, int], ...],
+        position_ids: Tensor,
+        mask: Tensor | None = None,
+    ) -> Batch:
+        """What the loops of one batch share; `position_ids` int64 [token]."""
+        device = position_ids.device.type
+        autocast = torch.is_autocast_enabled(device)
+        dtype = torch.get_autocast_dtype(device) if autocast else self.model.norm.weight.dtype
+        cos, sin = self._rotary_tables(position_ids, dtype)
+        layers = tuple(layer_weights(layer, dtype) for layer in self.model.layers)
+        return Batch(groups=groups, mask=mask, cos=cos, sin=sin, layers=layers)
+
+    def loop(self, x: Tensor, batch: Batch) -> Tensor:
+        """One pass through all layers and the final norm, [token, d_model] to [token, d_model]."""
+        eps = self.config.rms_norm_eps
+        for layer in batch.layers:
+            attended = self._attend(rms_norm(x, layer.attention_in_norm, eps), layer, batch)
+            x = rms_norm(attended, layer.attention_out_norm, eps, residual=x)
+            fed = _project(rms_norm(x, layer.mlp_in_norm, eps), layer.gate_up)
+            x = rms_norm(linear(swiglu(fed), layer.down), layer.mlp_out_norm, eps, residual=x)
+        return rms_norm(x, self.model.norm.weight, eps)
+
+    def head(self, hidden: Tensor) -> Tensor:
+        """float32 logits [..., vocab] of states [..., d_model], computed in float32."""
+        with torch.autocast(hidden.device.type, enabled=False):
+            return linear(hidden.float(), self.head_weight.float())
+
+    def gate(self, hidden: Tensor) -> Tensor | None:
+        """float32 halting logits [...] of states [..., d_model]; None where the model has no gate."""
+        if self.config.gate == "none":
+            return None
+        with torch.autocast(hidden.device.type, enabled=False):
+            if self.config.gate == "mlp":
+                network = self.trajdiag["exit_gate"]
+                weights = {name: tensor.float() for name, tensor in network.named_parameters()}
+                return torch.func.functional_call(network, weights, (hidden.float(),))
+            gate = self.model.early_exit_gate
+            return linear(hidden.float(), gate.weight.float(), gate.bias.float()).squeeze(-1)
+
+    def run_packed(self, groups: list[Tensor], loops: int | None = None) -> PackedStates:
+        """Run groups of equal-length rows, each int64 [row, position] without padding, through `loops`.
+
+        The tokens of all groups are concatenated, group by group and row by row.
+        """
+        shapes = tuple((group.shape[0], group.shape[1]) for group in groups)
+        device = groups[0].device
+        positions = torch.cat([torch.arange(p, device=device).repeat(r) for r, p in shapes])
+        batch = self.batch(shapes, positions)
+        x = self.embed(torch.cat([group.reshape(-1) for group in groups]))
+        hidden = []
+        for _ in range(self.config.total_ut_steps if loops is None else loops):
+            x = self.loop(x, batch)
+            hidden.append(x)
+        ends = torch.cat([torch.full((r,), p, device=device) for r, p in shapes]).cumsum(0) - 1
+        return PackedStates(hidden=hidden, last=ends)
+
+    def _attend(self, x: Tensor, layer: LayerWeights, batch: Batch) -> Tensor:
+        config = self.config
+        queries, keys = config.num_attention_heads, config.num_key_value_heads
+        heads = _project(x, layer.qkv).view(-1, queries + 2 * keys, config.head_dim)
+        heads = rotate(heads, batch.cos, batch.sin, rotated=queries + keys)
+        attended = []
+        for group, (rows, positions) in zip(
+            heads.split([r * p for r, p in batch.groups]), batch.groups, strict=True
+        ):
+            # [row, head, position, head_dim]
+            by_row = group.view(rows, positions, -1, config.head_dim).transpose(1, 2)
+            q, k, v = by_row.split([queries, keys, keys], dim=1)
+            if keys != queries:
+                k, v = (t.repeat_interleave(queries // keys, dim=1) for t in (k, v))
+            out = scaled_dot_product_attention(
+                q, k, v, attn_mask=batch.mask, is_causal=batch.mask is None
+            )
+            attended.append(out.transpose(1, 2).reshape(rows * positions, -1))
+        return linear(attended[0] if len(attended) == 1 else torch.cat(attended), layer.output)
+
+    def _rotary_tables(self, position_ids: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        dim = self.config.head_dim
+        exponent = torch.arange(0, dim, 2, device=position_ids.device, dtype=torch.float32) / dim
+        frequency = 1.0 / self.config.rope_theta**exponent
+        angle = position_ids.float().unsqueeze(-1) * frequency
+        return angle.cos().to(dtype).unsqueeze(1), angle.sin().to(dtype).unsqueeze(1)
+
+
+class _Body(nn.Module):
+    def __init__(self, config: OuroConfig) -> None:
+        super().__init__()
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.layers = nn.ModuleList(_Layer(config) for _ in range(config.num_hidden_layers))
+        self.norm = _Norm(config.hidden_size)
+        if config.gate == "linear":
+            self.early_exit_gate = nn.Linear(config.hidden_size, 1)
+
+
+class _Layer(nn.Module):
+    def __init__(self, config: OuroConfig) -> None:
+        super().__init__()
+        width = config.hidden_size
+        self.self_attn = _Attention(config)
+        self.mlp = _Mlp(config)
+        self.input_layernorm = _Norm(width)
+        self.input_layernorm_2 = _Norm(width)
+        self.post_attention_layernorm = _Norm(width)
+        self.post_attention_layernorm_2 = _Norm(width)
+
+
+class _Attention(nn.Module):
+    def __init__(self, config: OuroConfig) -> None:
+        super().__init__()
+        width, dim = config.hidden_size, config.head_dim
+        queries, keys = config.num_attention_heads * dim, config.num_key_value_heads * dim
+        self.q_proj = nn.Linear(width, queries, bias=False)
+        self.k_proj = nn.Linear(width, keys, bias=False)
+        self.v_proj = nn.Linear(width, keys, bias=False)
+        self.o_proj = nn.Linear(queries, width, bias=False)
+
+
+class _Mlp(nn.Module):
+    def __init__(self, config: OuroConfig) -> None:
+        super().__init__()
+        width, inner = config.hidden_size, config.intermediate_size
+        self.gate_proj = nn.Linear(width, inner, bias=False)
+        self.up_proj = nn.Linear(width, inner, bias=False)
+        self.down_proj = nn.Linear(inner, width, bias=False)
+
+
+class _Norm(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+
+def layer_weights(layer: nn.Module, dtype: torch.dtype) -> LayerWeights:
+    """A layer's weights with its projections in `dtype`, joined where the layer is narrow."""
+    assert isinstance(layer, _Layer)
+    attention, mlp = layer.self_attn, layer.mlp
+    return LayerWeights(
+        attention_in_norm=layer.input_layernorm.weight,
+        qkv=_joined(dtype, attention.q_proj, attention.k_proj, attention.v_proj),
+        output=attention.o_proj.weight.to(dtype),
+        attention_out_norm=layer.input_layernorm_2.weight,
+        mlp_in_norm=layer.post_attention_layernorm.weight,
+        gate_up=_joined(dtype, mlp.gate_proj, mlp.up_proj),
+        down=mlp.down_proj.weight.to(dtype),
+        mlp_out_norm=layer.post_attention_layernorm_2.weight,
+    )
+
+
+def _joined(dtype: torch.dtype, *projections: nn.Linear) -> Projection:
+    weights = [projection.weight.to(dtype) for projection in projections]
+    if weights[0].shape[1] > _JOIN_UP_TO:
+        return tuple(weights)
+    return (torch.cat(weights),)
+
+
+def _project(x: Tensor, weights: Projection) -> Tensor:
+    if len(weights) == 1:
+        return linear(x, weights[0])
+    return torch.cat([linear(x, weight) for weight in weights], dim=-1)

@@ -1,0 +1,108 @@
+"""The block's elementwise parts with their gradients written out.
+
+At the small widths of synthetic models autograd's many short operations cost as much as the matrix
+products; each function here is a handful of passes forward and backward. Tokens are the first axis.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import silu
+
+
+def rms_norm(x: Tensor, weight: Tensor, eps: float, residual: Tensor | None = None) -> Tensor:
+    """`weight` * x / rms(x), plus `residual`: [token, d_model], in x's dtype (or the residual's).
+
+    Normalises in float32 and casts back before the weight is multiplied, as Ouro does.
+    """
+    return _RmsNorm.apply(x, weight, eps, residual)  # pyright: ignore[reportReturnType]
+
+
+def swiglu(gate_up: Tensor) -> Tensor:
+    """silu(gate) * up of `gate_up` [token, 2 x feed_forward], gate first: [token, feed_forward]."""
+    return _SwiGlu.apply(gate_up)  # pyright: ignore[reportReturnType]
+
+
+def rotate(heads: Tensor, cos: Tensor, sin: Tensor, rotated: int) -> Tensor:
+    """`heads` [token, head, head_dim] with the first `rotated` heads turned by their positions' angles.
+
+    `cos` and `sin` [token, 1, head_dim / 2]; dimension i pairs with i + head_dim / 2 (RoFormer,
+    arXiv 2104.09864, in the rotate-half layout).
+    """
+    return _Rotate.apply(heads, cos, sin, rotated)  # pyright: ignore[reportReturnType]
+
+
+class _RmsNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float, residual: Tensor | None) -> Tensor:
+        wide = _wide(x)
+        inverse = wide.square().mean(-1, keepdim=True).add_(eps).rsqrt_()
+        normed = (wide * inverse).to(x.dtype)
+        ctx.save_for_backward(normed, inverse, weight)
+        ctx.has_residual = residual is not None
+        if residual is None:
+            return normed * weight
+        if residual.dtype == normed.dtype == weight.dtype:
+            return torch.addcmul(residual, normed, weight)
+        return residual + normed * weight
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, Tensor | None]:
+        # With n = x / rms(x): dx = (g w - n mean(g w n)) / rms(x), dw = sum over tokens of g n.
+        normed, inverse, weight = ctx.saved_tensors
+        wide, scale = _wide(grad), _wide(weight)
+        product = wide * normed
+        mean = torch.mv(product, scale).div_(normed.shape[-1]).unsqueeze(-1)
+        grad_x = (wide * scale).addcmul_(_wide(normed), mean, value=-1).mul_(inverse)
+        grad_weight = product.sum(0).to(weight.dtype)
+        return grad_x.to(normed.dtype), grad_weight, None, grad if ctx.has_residual else None
+
+
+def _wide(x: Tensor) -> Tensor:
+    return x if x.dtype == torch.float64 else x.float()
+
+
+class _SwiGlu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, gate_up: Tensor) -> Tensor:
+        ctx.save_for_backward(gate_up)
+        gate, up = gate_up.chunk(2, -1)
+        return silu(gate).mul_(up)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (gate_up,) = ctx.saved_tensors
+        gate, up = gate_up.chunk(2, -1)
+        grad_gate_up = torch.empty_like(gate_up)
+        grad_gate, grad_up = grad_gate_up.chunk(2, -1)
+        grad_gate.copy_(torch.ops.aten.silu_backward(grad * up, gate))
+        torch.mul(grad, silu(gate), out=grad_up)
+        return grad_gate_up
+
+
+class _Rotate(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, heads: Tensor, cos: Tensor, sin: Tensor, rotated: int) -> Tensor:
+        ctx.save_for_backward(cos, sin)
+        ctx.rotated = rotated
+        return _turned(heads, cos, sin, rotated, 1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        cos, sin = ctx.saved_tensors
+        return _turned(grad, cos, sin, ctx.rotated, -1), None, None, None
+
+
+def _turned(heads: Tensor, cos: Tensor, sin: Tensor, rotated: int, sense: int) -> Tensor:
+    result = torch.empty_like(heads)
+    result[:, rotated:] = heads[:, rotated:]
+    first, second = heads[:, :rotated].chunk(2, -1)
+    to_first, to_second = result[:, :rotated].chunk(2, -1)
+    torch.mul(first, cos, out=to_first).addcmul_(second, sin, value=-sense)
+    torch.mul(second, cos, out=to_second).addcmul_(first, sin, value=sense)
+    return result

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 State = Any
-"""One batch between two loops. Opaque to callers: a family keeps in it whatever the next loop needs."""
+"""One batch between two loops. Opaque to callers: a family keeps in it what the next loop needs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class ModelRecord:
     name: str
     family: str
     source: str
-    """Where the weights came from, such as `shipped`, `local` or a hub id; never an absolute path."""
+    """Where the weights came from: `shipped`, `cache`, `local` or a hub id; never a path."""
     revision: str | None
     config: dict[str, Any]
     sha256: str
@@ -43,16 +43,22 @@ class LoopedModel(Protocol):
     vocab_size: int
     has_gate: bool
     padding: frozenset[str]
-    """The sides, out of {"left", "right"}, on which padded rows leave the other positions unchanged."""
+    """The sides, of {"left", "right"}, on which padding leaves a row's other positions unchanged."""
     device: torch.device
     dtype: torch.dtype
     """The dtype of the states."""
 
     def begin(
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, position_ids: Tensor | None = None
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
     ) -> State:
-        """state_0 of `input_ids` int64 [row, position]; `attention_mask` is 1 on real tokens, and None
-        means that all are real; `position_ids` default to the count of real tokens before each."""
+        """state_0 of `input_ids` int64 [row, position].
+
+        `attention_mask` is 1 on real tokens, and None means that all are real; `position_ids`
+        default to the count of real tokens before each.
+        """
         ...
 
     def step(self, state: State) -> State:

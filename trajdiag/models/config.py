@@ -98,8 +98,11 @@ class OuroConfig:
         feed_forward: int | None = None,
         **others: Any,
     ) -> "OuroConfig":
-        """A configuration in this project's words; `feed_forward` defaults to 2 d_model, and `others`
-        are fields under their own names. Raises ConfigError where heads do not divide d_model."""
+        """A configuration in this project's words; `feed_forward` defaults to 2 d_model.
+
+        `others` are fields under their own names. Raises ConfigError where heads do not divide
+        d_model.
+        """
         if heads < 1 or d_model % heads:
             raise ConfigError(f"d_model ({d_model}) must be a multiple of the heads ({heads})")
         sizes = {"num_key_value_heads": heads, "head_dim": d_model // heads, **others}
@@ -117,7 +120,7 @@ class OuroConfig:
     def from_json(cls, config: Mapping[str, Any]) -> "OuroConfig":
         """The configuration of a config.json's content, in any of the variants Ouro is saved in.
 
-        Raises CheckpointError naming the key that is missing, malformed, or asks for unsupported maths.
+        Raises CheckpointError naming the key that is missing, wrong, or asks for unsupported maths.
         """
         _refuse_unsupported(config)
         missing = [name for name in _REQUIRED if config.get(name) is None]
@@ -133,8 +136,8 @@ class OuroConfig:
                 or hidden % heads
             ):
                 raise CheckpointError(
-                    f"config.json has no head_dim, and hidden_size ({hidden!r}) is not a multiple of "
-                    f"num_attention_heads ({heads!r})"
+                    f"config.json has no head_dim, and hidden_size ({hidden!r}) is not a multiple "
+                    f"of num_attention_heads ({heads!r})"
                 )
             head_dim = hidden // heads
         dtype = config.get("dtype") or config.get("torch_dtype")
@@ -163,7 +166,7 @@ class OuroConfig:
             raise CheckpointError(f"config.json: {error}") from error
 
     def to_json(self) -> dict[str, Any]:
-        """The content of config.json, readable by other Ouro code; the key `trajdiag` names the gate."""
+        """The content of config.json, readable by other Ouro code; `trajdiag` names the gate."""
         return {
             "architectures": ["OuroForCausalLM"],
             "attention_dropout": 0.0,
@@ -195,7 +198,7 @@ class OuroConfig:
 
 
 def trajdiag_section(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What this project wrote into a config.json (`gate`, `task`, `training`); empty where absent."""
+    """What this project wrote into a config.json: `gate`, `task`, `training`; empty if absent."""
     section = config.get("trajdiag")
     if section is None:
         return {}

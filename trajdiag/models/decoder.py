@@ -43,7 +43,7 @@ class Batch:
     groups: tuple[tuple[int, int], ...]
     """(rows, positions) of each group, in the order of its tokens."""
     mask: Tensor | None
-    """bool [row, 1, position, position], True where attended; only with one group. None is causal."""
+    """bool [row, 1, position, position], True where attended, with one group; None is causal."""
     cos: Tensor
     """[token, 1, head_dim / 2]."""
     sin: Tensor
@@ -113,7 +113,7 @@ class OuroDecoder(nn.Module):
             return linear(hidden.float(), self.head_weight.float())
 
     def gate(self, hidden: Tensor) -> Tensor | None:
-        """float32 halting logits [...] of states [..., d_model]; None where the model has no gate."""
+        """float32 halting logits [...] of states [..., d_model]; None without a gate."""
         if self.config.gate == "none":
             return None
         with torch.autocast(hidden.device.type, enabled=False):
@@ -125,9 +125,9 @@ class OuroDecoder(nn.Module):
             return linear(hidden.float(), gate.weight.float(), gate.bias.float()).squeeze(-1)
 
     def run_packed(self, groups: list[Tensor], loops: int | None = None) -> PackedStates:
-        """Run groups of equal-length rows, each int64 [row, position] without padding, through `loops`.
+        """Run groups of equal-length rows, each int64 [row, position] without padding, to `loops`.
 
-        The tokens of all groups are concatenated, group by group and row by row.
+        Tokens are concatenated group by group and row by row; `loops` defaults to the config's T.
         """
         shapes = tuple((group.shape[0], group.shape[1]) for group in groups)
         device = groups[0].device

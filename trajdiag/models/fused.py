@@ -26,7 +26,7 @@ def swiglu(gate_up: Tensor) -> Tensor:
 
 
 def rotate(heads: Tensor, cos: Tensor, sin: Tensor, rotated: int) -> Tensor:
-    """`heads` [token, head, head_dim] with the first `rotated` heads turned by their positions' angles.
+    """`heads` [token, head, head_dim], the first `rotated` turned by their positions' angles.
 
     `cos` and `sin` [token, 1, head_dim / 2]; dimension i pairs with i + head_dim / 2 (RoFormer,
     arXiv 2104.09864, in the rotate-half layout).
@@ -50,7 +50,9 @@ class _RmsNorm(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, Tensor | None]:
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, grad: Tensor
+    ) -> tuple[Tensor, Tensor, None, Tensor | None]:
         # With n = x / rms(x): dx = (g w - n mean(g w n)) / rms(x), dw = sum over tokens of g n.
         normed, inverse, weight = ctx.saved_tensors
         wide, scale = _wide(grad), _wide(weight)
@@ -74,7 +76,9 @@ class _SwiGlu(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, grad: Tensor
+    ) -> Tensor:
         (gate_up,) = ctx.saved_tensors
         gate, up = gate_up.chunk(2, -1)
         grad_gate_up = torch.empty_like(gate_up)
@@ -93,7 +97,9 @@ class _Rotate(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, grad: Tensor
+    ) -> tuple[Tensor, None, None, None]:
         cos, sin = ctx.saved_tensors
         return _turned(grad, cos, sin, ctx.rotated, -1), None, None, None
 

@@ -1,0 +1,140 @@
+"""Ouro checkpoints: a folder with config.json and safetensors, read strictly and written whole."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trajdiag.errors import CheckpointError
+from trajdiag.models.config import OuroConfig
+from trajdiag.models.decoder import OuroDecoder
+from trajdiag.models.weights import (
+    WeightsHash,
+    check_tensors,
+    read_json,
+    stream_tensors,
+    weight_files,
+    write_text,
+    write_weights,
+)
+
+CONFIG = "config.json"
+_HEAD = "lm_head.weight"
+_EMBEDDING = "model.embed_tokens.weight"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """A decoder and where it came from."""
+
+    decoder: OuroDecoder
+    config: dict[str, Any]
+    """The whole content of config.json."""
+    sha256: str
+    """See ModelRecord.sha256."""
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The content of a checkpoint's config.json. Raises CheckpointError where there is none."""
+    if not (folder / CONFIG).is_file():
+        raise CheckpointError(f"{folder} is not a checkpoint: it has no {CONFIG}")
+    return read_json(folder / CONFIG)
+
+
+def read_checkpoint(
+    folder: Path, device: torch.device, dtype: torch.dtype | None = None
+) -> Checkpoint:
+    """Read an Ouro checkpoint; `dtype` None takes config.json's, else the weights' own.
+
+    float16 and float64 become float32 where `dtype` is None. Holds one tensor beside the model at a
+    time. Raises CheckpointError or NonFiniteError naming the key or the tensor at fault.
+    """
+    content = read_config(folder)
+    config = OuroConfig.from_json(content)
+    with torch.device("meta"):
+        decoder = OuroDecoder(config)
+    files = weight_files(folder)
+    check_tensors(files, _wanted(decoder, files))
+    digest = WeightsHash()
+    tensors: dict[str, Tensor] = {}
+    for name, tensor in stream_tensors(files):
+        digest.update(name, tensor)
+        if dtype is None:
+            dtype = _compute_dtype(config.dtype, tensor.dtype)
+        tensors[name] = tensor.to(device, dtype)
+    if config.tie_word_embeddings and _HEAD in tensors:
+        if not torch.equal(tensors[_HEAD], tensors[_EMBEDDING]):
+            raise CheckpointError(
+                f"{folder}: config.json ties the head, but {_HEAD} differs from {_EMBEDDING}"
+            )
+        del tensors[_HEAD]
+    own = decoder.state_dict().keys()
+    decoder.load_state_dict({name: tensors[name] for name in own}, assign=True)
+    return Checkpoint(decoder=decoder, config=content, sha256=digest.hexdigest())
+
+
+def write_checkpoint(
+    folder: Path,
+    decoder: OuroDecoder,
+    *,
+    task: Mapping[str, Any] | None = None,
+    training: Mapping[str, Any] | None = None,
+    tokens: Mapping[str, int] | None = None,
+    max_shard_bytes: int | None = None,
+) -> None:
+    """Write a decoder in Ouro's format, config.json last; existing files are replaced one by one.
+
+    `task` {name, parameters} and `training` go under config.json's key `trajdiag`; `tokens` are ids
+    such as pad_token_id. Raises NonFiniteError, with nothing written, where a weight is not finite.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    write_weights(folder, ouro_tensors(decoder), max_shard_bytes)
+    section: dict[str, Any] = {"gate": decoder.config.gate}
+    if task is not None:
+        section["task"] = dict(task)
+    if training is not None:
+        section["training"] = dict(training)
+    content = decoder.config.to_json() | dict(tokens or {}) | {"trajdiag": section}
+    write_text(folder / CONFIG, json.dumps(content, indent=2, sort_keys=True) + "\n")
+
+
+def ouro_tensors(decoder: OuroDecoder) -> dict[str, Tensor]:
+    """The tensors a checkpoint stores, on the CPU: without Ouro's own gate, a zero one."""
+    tensors = {name: tensor.detach().cpu() for name, tensor in decoder.state_dict().items()}
+    if decoder.config.gate != "linear":
+        dtype = tensors[_EMBEDDING].dtype
+        for name, shape in _gate_shapes(decoder.config).items():
+            tensors[name] = torch.zeros(shape, dtype=dtype)
+    return tensors
+
+
+def weights_sha256(decoder: OuroDecoder) -> str:
+    """ModelRecord.sha256 of a decoder as `write_checkpoint` would write it."""
+    digest = WeightsHash()
+    for name, tensor in sorted(ouro_tensors(decoder).items()):
+        digest.update(name, tensor)
+    return digest.hexdigest()
+
+
+def _wanted(decoder: OuroDecoder, files: Mapping[str, Path]) -> dict[str, torch.Size]:
+    wanted = {name: tensor.shape for name, tensor in decoder.state_dict().items()}
+    wanted |= _gate_shapes(decoder.config)
+    if decoder.config.tie_word_embeddings and _HEAD in files:
+        wanted[_HEAD] = wanted[_EMBEDDING]
+    return wanted
+
+
+def _gate_shapes(config: OuroConfig) -> dict[str, torch.Size]:
+    return {
+        "model.early_exit_gate.weight": torch.Size((1, config.hidden_size)),
+        "model.early_exit_gate.bias": torch.Size((1,)),
+    }
+
+
+def _compute_dtype(configured: str | None, stored: torch.dtype) -> torch.dtype:
+    dtype = stored if configured is None else getattr(torch, configured)
+    return torch.bfloat16 if dtype == torch.bfloat16 else torch.float32

@@ -1,1 +1,1 @@
-
+"""Frozen trajectories on disk."""

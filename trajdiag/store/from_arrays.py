@@ -1,0 +1,234 @@
+"""A store made of somebody's own arrays."""
+
+import hashlib
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trajdiag.errors import ConfigError, NonFiniteError
+from trajdiag.signals import SIGNALS, compute_signals
+from trajdiag.store.columns import Columns
+from trajdiag.store.reader import Store
+from trajdiag.store.record import StoreRecord
+from trajdiag.store.schema import SCHEMA_VERSION, SIGNAL, SPLITS, ArraySpec, block_specs
+from trajdiag.store.versions import software_versions
+from trajdiag.store.writer import StoreWriter, remove_store
+
+Array = np.ndarray | Tensor
+
+SHARES = {"fit": 0.5, "val": 0.2, "test": 0.3}
+"""How examples are drawn into splits when the caller does not say."""
+
+
+def from_arrays(
+    path: str | os.PathLike[str],
+    hidden: Array,
+    logits: Array,
+    target: Array,
+    gate_logit: Array | None = None,
+    difficulty: Array | None = None,
+    group: Array | None = None,
+    split: Any = None,
+    *,
+    id: Any = None,
+    input: Any = None,
+    covariates: dict[str, Array] | None = None,
+    class_names: list[str] | None = None,
+    seed: int = 0,
+    overwrite: bool = False,
+) -> Store:
+    """Write `path` (a folder named NAME.zarr) and open it.
+
+    `hidden` [example, loop, d_model] in float32, bfloat16 or float16; `logits` [example, loop, class];
+    `target` [example] class indices; `gate_logit` [example, loop]; `difficulty` [example], 0 when
+    absent; `group` [example] integers, each example its own when absent; `split` [example] of "fit",
+    "val" and "test", drawn by group from `seed` (half, a fifth, three tenths) when absent. The signals
+    are computed. Raises ConfigError for shapes or values that do not fit together, NonFiniteError for
+    NaN or infinity, StoreError where `path` is taken.
+    """
+    states, z = _tensor("hidden", hidden, 3), _tensor("logits", logits, 3).to(torch.float32)
+    if states.dtype not in (torch.float32, torch.bfloat16, torch.float16):
+        states = states.to(torch.float32)
+    examples, loops = states.shape[:2]
+    if z.shape[:2] != (examples, loops):
+        raise ConfigError(
+            f"logits [example, loop, class] must agree with hidden {list(states.shape)} in example and "
+            f"loop, got {list(z.shape)}"
+        )
+    require_depth(loops, z.shape[2], examples)
+    gate = None
+    if gate_logit is not None:
+        gate = _tensor("gate_logit", gate_logit, 2).to(torch.float32)
+        if gate.shape != (examples, loops):
+            raise ConfigError(f"gate_logit must be {[examples, loops]}, got {list(gate.shape)}")
+    for name, values in (("hidden", states), ("logits", z), ("gate_logit", gate)):
+        if values is not None:
+            _require_finite(name, values)
+    columns = _columns(
+        examples, z.shape[2], target, difficulty, group, split, id, input, covariates or {}, seed
+    )
+    dtype = str(states.dtype).removeprefix("torch.")
+    specs = block_specs(
+        examples=examples,
+        loops=loops,
+        classes=z.shape[2],
+        d_model=states.shape[2],
+        dtype=dtype,
+        gate=gate is not None,
+        signals=list(SIGNALS),
+    )
+    record = StoreRecord(
+        schema=SCHEMA_VERSION,
+        model={"name": "arrays", "family": "arrays", "sha256": _digest(states, z, gate)},
+        task={"name": "arrays", "parameters": {}, "notes": {}},
+        config={"dtype": dtype, "seed": seed if split is None else None},
+        compute_dtype=dtype,
+        store_dtype=dtype,
+        batch_order="as given",
+        class_names=class_names,
+        versions=software_versions(),
+        commands=[],
+        created=datetime.now(UTC).isoformat(timespec="microseconds"),
+    )
+    if class_names is not None and len(class_names) != z.shape[2]:
+        raise ConfigError(f"class_names must be {z.shape[2]}, got {len(class_names)}")
+    path = Path(path)
+    if overwrite:
+        remove_store(path)
+    with StoreWriter(path, record=record, columns=columns, specs=specs) as writer:
+        for block in writer.pending:
+            at = slice(writer.rows(block).start, writer.rows(block).stop)
+            part = None if gate is None else gate[at]
+            writer.write_block(block, _block(specs, states[at], z[at], part))
+        writer.finish()
+    return Store.open(path)
+
+
+def require_depth(loops: int, classes: int, examples: int) -> None:
+    """Raise ConfigError where there is no depth to choose, nothing to decide, or no example."""
+    if loops < 2:
+        raise ConfigError(f"adaptive depth needs at least 2 loops, got {loops}; use more loops")
+    if classes < 2:
+        raise ConfigError(f"a decision needs at least 2 classes, got {classes}; use another task")
+    if examples < 1:
+        raise ConfigError("a store needs at least 1 example, got 0")
+
+
+def _block(
+    specs: dict[str, ArraySpec], hidden: Tensor, logits: Tensor, gate: Tensor | None
+) -> dict[str, np.ndarray]:
+    """The block's arrays as they lie on disk."""
+    size, rows = specs["hidden"].chunk[0], len(hidden)
+
+    def padded(x: np.ndarray, spec: ArraySpec) -> np.ndarray:
+        out = np.zeros((size, *x.shape[1:]), spec.disk_dtype)
+        out[:rows] = x
+        return out
+
+    states = hidden.view(torch.uint16) if hidden.dtype == torch.bfloat16 else hidden
+    arrays = {}
+    for name, x in (("hidden", states), ("logits", logits)):
+        by_loop = padded(x.numpy(), specs[name]).swapaxes(0, 1)
+        arrays[name] = np.ascontiguousarray(by_loop)
+    if gate is not None:
+        arrays["gate_logit"] = padded(gate.numpy(), specs["gate_logit"])
+    for name, value in compute_signals(hidden, logits).items():
+        arrays[SIGNAL + name] = padded(value, specs[SIGNAL + name])
+    return arrays
+
+
+def _columns(
+    examples: int,
+    classes: int,
+    target: Array,
+    difficulty: Array | None,
+    group: Array | None,
+    split: Any,
+    id: Any,
+    input: Any,
+    covariates: dict[str, Array],
+    seed: int,
+) -> Columns:
+    def column(name: str, values: Any, dtype: Any) -> np.ndarray:
+        found = np.asarray(values)
+        if found.shape != (examples,):
+            raise ConfigError(f"{name} must be [{examples}], got {list(found.shape)}")
+        if dtype is np.int64 and found.dtype.kind not in "iub":
+            raise ConfigError(f"{name} must be integers, got {found.dtype}")
+        return found.astype(dtype)
+
+    goal = column("target", target, np.int64)
+    if goal.min() < 0 or goal.max() >= classes:
+        raise ConfigError(
+            f"target must be class indices 0..{classes - 1}, got {goal.min()}..{goal.max()}"
+        )
+    groups = np.arange(examples) if group is None else column("group", group, np.int64)
+    hard = (
+        np.zeros(examples) if difficulty is None else column("difficulty", difficulty, np.float64)
+    )
+    others = {name: column(name, values, np.float64) for name, values in covariates.items()}
+    for name, values in (("difficulty", hard), *others.items()):
+        if not np.isfinite(values).all():
+            raise NonFiniteError(
+                f"{name} of example {np.argmin(np.isfinite(values))} is not finite"
+            )
+    if split is None:
+        splits = _draw_splits(groups, seed)
+    else:
+        splits = column("split", split, object).astype(str)
+        unknown = sorted(set(splits) - set(SPLITS))
+        if unknown:
+            raise ConfigError(f"split must be one of {', '.join(SPLITS)}, got {', '.join(unknown)}")
+    names = [f"{i:08d}" for i in range(examples)] if id is None else id
+    return Columns(
+        target=goal,
+        difficulty=hard,
+        group=groups,
+        split=splits,
+        id=column("id", names, object).astype(str),
+        input=None if input is None else column("input", input, object),
+        covariates=others,
+    )
+
+
+def _draw_splits(group: np.ndarray, seed: int) -> np.ndarray:
+    """A split for each example, the same for all of a group."""
+    groups, member = np.unique(group, return_inverse=True)
+    order = np.random.default_rng(seed).permutation(len(groups))
+    edges = np.round(np.cumsum(list(SHARES.values())) * len(groups))
+    of_group = np.asarray(list(SHARES))[np.searchsorted(edges, order, side="right")]
+    return of_group[member]
+
+
+def _tensor(name: str, values: Array, dimensions: int) -> Tensor:
+    found = torch.as_tensor(values).detach().cpu()
+    if found.ndim != dimensions or not found.is_floating_point():
+        raise ConfigError(
+            f"{name} must be floating point with {dimensions} dimensions, got {found.dtype} "
+            f"{list(found.shape)}"
+        )
+    return found
+
+
+def _require_finite(name: str, values: Tensor) -> None:
+    for start in range(0, len(values), 4096):
+        bad = (~torch.isfinite(values[start : start + 4096])).nonzero()
+        if len(bad):
+            example, loop = start + int(bad[0, 0]), int(bad[0, 1]) + 1
+            raise NonFiniteError(f"{name} of example {example} at loop {loop} is NaN or infinite")
+
+
+def _digest(*arrays: Tensor | None) -> str:
+    """SHA-256 over dtypes, shapes and bytes: what stands for the model's identity."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        if array is not None:
+            digest.update(f"{array.dtype}{list(array.shape)}".encode())
+            for start in range(0, len(array), 4096):
+                digest.update(array[start : start + 4096].contiguous().view(torch.uint8).numpy())
+    return digest.hexdigest()

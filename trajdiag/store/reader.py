@@ -1,0 +1,354 @@
+"""Reading a complete store: by split, by loop, in batches, without loading the whole. It never writes."""
+
+import json
+import os
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trajdiag.cachedir import store_name
+from trajdiag.errors import StoreError, UnknownNameError
+from trajdiag.store import strings
+from trajdiag.store.fingerprint import array_checksum, crc32c, fingerprint
+from trajdiag.store.record import StoreRecord
+from trajdiag.store.schema import COVARIATE, GROUP, SCHEMA_VERSION, SIGNAL, SPLITS, ArraySpec
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Store:
+    """A frozen set of trajectories, read-only. Open one with `Store.open`.
+
+    Examples are numbered in store order; `rows` arguments take such numbers. Loops count from 1.
+    """
+
+    def __init__(self, path: Path, record: StoreRecord, specs: dict[str, ArraySpec]) -> None:
+        self.path = path
+        self.record = record
+        self._specs = specs
+        self._maps: dict[tuple[str, str], np.ndarray] = {}
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> "Store":
+        """The store at `path`. Raises StoreError where it is absent, foreign, unfinished, of another
+        schema version, or lacks bytes."""
+        path = Path(path)
+        record = _read_record(path)
+        if not record.complete:
+            raise StoreError(
+                f"store {path} is unfinished; run the command that began it again: "
+                f"{' ; '.join(record.commands) or 'the same extraction'}"
+            )
+        specs = {name: _read_spec(path, name) for name in record.checksums}
+        for spec in specs.values():
+            _require_chunks(path, spec)
+        return cls(path, record, specs)
+
+    @property
+    def name(self) -> str:
+        return store_name(self.path)
+
+    @property
+    def fingerprint(self) -> str:
+        """The content fingerprint written at completion."""
+        return self.record.fingerprint or ""
+
+    @property
+    def loops(self) -> int:
+        return self._specs["hidden"].shape[1]
+
+    @property
+    def d_model(self) -> int:
+        return self._specs["hidden"].shape[2]
+
+    @property
+    def classes(self) -> int:
+        return self._specs["logits"].shape[2]
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        names = self.record.class_names
+        return None if names is None else tuple(names)
+
+    @property
+    def has_gate(self) -> bool:
+        """Whether the model had a halting gate of its own."""
+        return "gate_logit" in self._specs
+
+    @property
+    def signal_names(self) -> tuple[str, ...]:
+        return tuple(n.removeprefix(SIGNAL) for n in self._specs if n.startswith(SIGNAL))
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """The names of all arrays."""
+        return tuple(self._specs)
+
+    def __len__(self) -> int:
+        return self._specs["hidden"].shape[0]
+
+    def __repr__(self) -> str:
+        return (
+            f"Store({self.name}: {len(self)} examples, {self.loops} loops, {self.classes} classes)"
+        )
+
+    @cached_property
+    def target(self) -> np.ndarray:
+        """int64 [example]."""
+        return self._column("target")
+
+    @cached_property
+    def difficulty(self) -> np.ndarray:
+        """float64 [example]."""
+        return self._column("difficulty")
+
+    @cached_property
+    def group(self) -> np.ndarray:
+        """int64 [example]: the resampling unit."""
+        return self._column("group")
+
+    @cached_property
+    def split(self) -> np.ndarray:
+        """str [example]."""
+        return self._column("split").astype(str)
+
+    @cached_property
+    def ids(self) -> np.ndarray:
+        """str [example]."""
+        return self._column("id").astype(str)
+
+    @cached_property
+    def inputs(self) -> np.ndarray | None:
+        """str (object array) [example]; None where the store was made without them."""
+        return self._column("input") if "input" in self._specs else None
+
+    @cached_property
+    def covariates(self) -> dict[str, np.ndarray]:
+        """float64 [example] by name."""
+        names = [name for name in self._specs if name.startswith(COVARIATE)]
+        return {name.removeprefix(COVARIATE): self._column(name) for name in names}
+
+    @cached_property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that have examples, in the order fit, val, test."""
+        return tuple(split for split in SPLITS if np.any(self.split == split))
+
+    def rows(self, split: str | None = None) -> np.ndarray:
+        """The examples of a split, int64, ascending; all where it is None.
+
+        Raises UnknownNameError where the store has no such split.
+        """
+        if split is None:
+            return np.arange(len(self))
+        if split not in self.splits:
+            raise UnknownNameError(f"split of store {self.name}:", split, self.splits)
+        return np.flatnonzero(self.split == split)
+
+    def numpy(
+        self,
+        array: str,
+        *,
+        split: str | None = None,
+        rows: np.ndarray | None = None,
+        loop: int | None = None,
+    ) -> np.ndarray:
+        """`array` over the examples of `split`, or over `rows`, or over all; of one `loop`, or of all.
+
+        bfloat16 comes as float32, which holds it exactly.
+        """
+        found = self._read(array, split, rows, loop)
+        if self._spec(array).dtype == "bfloat16":
+            return (found.astype(np.uint32) << 16).view(np.float32)
+        return found
+
+    def torch(
+        self,
+        array: str,
+        *,
+        split: str | None = None,
+        rows: np.ndarray | None = None,
+        loop: int | None = None,
+    ) -> "Tensor":
+        """As `numpy`, as a tensor of the array's own dtype, bfloat16 included."""
+        import torch
+
+        found = torch.from_numpy(self._read(array, split, rows, loop))
+        return found.view(torch.bfloat16) if self._spec(array).dtype == "bfloat16" else found
+
+    def batches(
+        self,
+        *arrays: str,
+        size: int,
+        split: str | None = None,
+        rows: np.ndarray | None = None,
+        loop: int | None = None,
+    ) -> Iterator[tuple[np.ndarray, tuple[np.ndarray, ...]]]:
+        """Runs of at most `size` examples: their numbers, and each of `arrays` over them."""
+        rows = self.rows(split) if rows is None else rows
+        for start in range(0, len(rows), size):
+            part = rows[start : start + size]
+            yield part, tuple(self.numpy(array, rows=part, loop=loop) for array in arrays)
+
+    def signal(self, name: str, split: str | None = None) -> np.ndarray:
+        """float32 [example, loop]; NaN before the signal's first loop."""
+        if name not in self.signal_names:
+            raise UnknownNameError(f"signal of store {self.name}:", name, self.signal_names)
+        return self.numpy(SIGNAL + name, split=split)
+
+    def predictions(self, split: str | None = None) -> np.ndarray:
+        """The predicted class, int64 [example, loop]; the first of equals."""
+        rows = self.rows(split)
+        found = np.empty((len(rows), self.loops), np.int64)
+        for at, loop, logits in self._logits_by_loop(rows):
+            found[at, loop] = logits.argmax(1)
+        return found
+
+    def correct(self, split: str | None = None) -> np.ndarray:
+        """Whether the prediction is the target, bool [example, loop]."""
+        return self.predictions(split) == self.target[self.rows(split), None]
+
+    def cross_entropy(self, split: str | None = None) -> np.ndarray:
+        """-log p(target), nats, float64 [example, loop]."""
+        rows = self.rows(split)
+        found = np.empty((len(rows), self.loops))
+        for at, loop, logits in self._logits_by_loop(rows):
+            z = logits.astype(np.float64)
+            z -= z.max(1, keepdims=True)
+            of_target = np.take_along_axis(z, self.target[rows[at], None], 1)[:, 0]
+            found[at, loop] = np.log(np.exp(z).sum(1)) - of_target
+        return found
+
+    def compute_fingerprint(self) -> str:
+        """The fingerprint of the bytes on disk: equals `fingerprint` unless something changed."""
+        checksums = {}
+        for name, spec in self._specs.items():
+            folder = self.path / name
+            crcs = (crc32c((folder / key).read_bytes()) for key in spec.keys())
+            checksums[name] = array_checksum(crcs)
+        return fingerprint(record=self.record, specs=self._specs.values(), checksums=checksums)
+
+    def _spec(self, array: str) -> ArraySpec:
+        if array not in self._specs:
+            raise UnknownNameError(f"array of store {self.name}:", array, self._specs)
+        return self._specs[array]
+
+    def _column(self, name: str) -> np.ndarray:
+        spec = self._spec(name)
+        parts = []
+        for index, key in enumerate(spec.keys()):
+            file = self.path / name / key
+            count = min(spec.chunk[0], len(self) - index * spec.chunk[0])
+            if spec.is_string:
+                try:
+                    parts.append(strings.decode(file.read_bytes(), count))
+                except ValueError as error:
+                    raise StoreError(
+                        f"store {self.path} is damaged: {name}/{key}: {error}"
+                    ) from error
+            else:
+                parts.append(np.fromfile(file, spec.disk_dtype, count))
+        return np.concatenate(parts)
+
+    def _read(
+        self, array: str, split: str | None, rows: np.ndarray | None, loop: int | None
+    ) -> np.ndarray:
+        spec = self._spec(array)
+        if split is not None and rows is not None:
+            raise ValueError("give split or rows, not both")
+        rows = self.rows(split) if rows is None else np.asarray(rows)
+        if loop is not None and not (len(spec.shape) > 1 and 1 <= loop <= self.loops):
+            raise ValueError(f"{array} has no loop {loop}; loops are 1..{self.loops}")
+        if len(spec.shape) == 1:
+            return self._column(array)[rows]
+        loops = range(self.loops) if loop is None else range(loop - 1, loop)
+        found = np.empty((len(rows), len(loops), *spec.shape[2:]), spec.disk_dtype)
+        for block, at, within in _by_block(rows, spec.chunk[0]):
+            if len(spec.shape) == 3:
+                for column, t in enumerate(loops):
+                    found[at, column] = self._map(spec, (block, t, 0))[within, 0]
+            else:
+                found[at] = self._map(spec, (block, 0))[within, loops.start : loops.stop]
+        return found if loop is None else found[:, 0]
+
+    def _logits_by_loop(self, rows: np.ndarray) -> Iterator[tuple[Any, int, np.ndarray]]:
+        """(positions in `rows`, loop - 1, their logits [row, class]) one chunk at a time."""
+        spec = self._spec("logits")
+        for block, at, within in _by_block(rows, spec.chunk[0]):
+            for loop in range(self.loops):
+                yield at, loop, self._map(spec, (block, loop, 0))[within, 0]
+
+    def _map(self, spec: ArraySpec, index: tuple[int, ...]) -> np.ndarray:
+        """The chunk as a read-only memory map."""
+        key = (spec.name, spec.key(index))
+        if key not in self._maps:
+            file = self.path / spec.name / key[1]
+            self._maps[key] = np.memmap(file, spec.disk_dtype, "r", shape=spec.chunk)
+        return self._maps[key]
+
+
+def _by_block(rows: np.ndarray, size: int) -> Iterator[tuple[int, Any, Any]]:
+    """(block, positions in `rows`, offsets in the block); slices where `rows` is a run."""
+    if not len(rows):
+        return
+    first, last = int(rows[0]), int(rows[-1])
+    if last - first == len(rows) - 1 and np.array_equal(rows, np.arange(first, last + 1)):
+        for block in range(first // size, last // size + 1):
+            low, high = max(first, block * size), min(last + 1, (block + 1) * size)
+            yield (
+                block,
+                slice(low - first, high - first),
+                slice(low - block * size, high - block * size),
+            )
+        return
+    blocks = rows // size
+    order = np.argsort(blocks, kind="stable")
+    for at in np.split(order, np.flatnonzero(np.diff(blocks[order])) + 1):
+        block = int(blocks[at[0]])
+        yield block, at, rows[at] - block * size
+
+
+def _read_record(path: Path) -> StoreRecord:
+    if not path.is_dir():
+        raise StoreError(f"no store at {path}")
+    try:
+        group = json.loads((path / GROUP).read_text(encoding="utf-8"))
+        attributes = group["attributes"]["trajdiag"]
+        version = attributes["schema"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise StoreError(
+            f"{path} is not a store of trajdiag: its {GROUP} does not say so"
+        ) from None
+    if version != SCHEMA_VERSION:
+        raise StoreError(
+            f"store {path} has schema version {version}, this trajdiag reads {SCHEMA_VERSION}; "
+            "use the version that made it, or extract again"
+        )
+    try:
+        return StoreRecord.from_dict(attributes)
+    except TypeError as error:
+        raise StoreError(f"store {path} is damaged: its attributes: {error}") from None
+
+
+def _read_spec(path: Path, name: str) -> ArraySpec:
+    try:
+        metadata = json.loads((path / name / GROUP).read_text(encoding="utf-8"))
+        return ArraySpec.from_metadata(name, metadata)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"store {path} is damaged: array {name}: {error}") from None
+
+
+def _require_chunks(path: Path, spec: ArraySpec) -> None:
+    for key in spec.keys():
+        file = path / spec.name / key
+        try:
+            size = file.stat().st_size
+        except OSError:
+            raise StoreError(f"store {path} is damaged: {spec.name}/{key} is missing") from None
+        if not spec.is_string and size != spec.chunk_bytes:
+            raise StoreError(
+                f"store {path} is damaged: {spec.name}/{key} has {size} bytes, not {spec.chunk_bytes}"
+            )

@@ -1,0 +1,57 @@
+"""What a store says of itself: the `trajdiag` attribute of its group."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreRecord:
+    """Where a store's numbers came from, and whether they are all there. All values are JSON's."""
+
+    schema: int
+    model: dict[str, Any]
+    """ModelRecord's fields."""
+    task: dict[str, Any]
+    """name, parameters, notes."""
+    config: dict[str, Any]
+    """The resolved options that decide the numbers; a resumed run must agree in all of them."""
+    compute_dtype: str
+    store_dtype: str
+    batch_order: str
+    """How examples were batched, since the last bits depend on it."""
+    class_names: list[str] | None
+    versions: dict[str, str]
+    commands: list[str]
+    created: str
+    """UTC, ISO 8601."""
+    complete: bool = False
+    fingerprint: str | None = None
+    checksums: dict[str, str] = field(default_factory=dict)
+    """Of each array: SHA-256 over its chunk files' CRC-32C, in C order of the chunk grid."""
+
+    def identity(self) -> dict[str, Any]:
+        """What must agree for an unfinished store to be resumed."""
+        return {
+            "schema": self.schema,
+            "model.sha256": self.model.get("sha256"),
+            "task.name": self.task.get("name"),
+            **{f"task.{key}": value for key, value in (self.task.get("parameters") or {}).items()},
+            **self.config,
+        }
+
+    def differences(self, other: "StoreRecord") -> list[str]:
+        """The keys of `identity` in which `other` differs, as `key (this -> other)`."""
+        mine, theirs = (json.loads(json.dumps(record.identity())) for record in (self, other))
+        keys = [key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key)]
+        return [f"{key} ({mine.get(key)} -> {theirs.get(key)})" for key in keys]
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "StoreRecord":
+        """Raises TypeError where a field is missing or unknown."""
+        return cls(**values)

@@ -1,0 +1,178 @@
+"""The store's schema: which arrays it holds, their shapes, and how they lie on disk.
+
+A store is one Zarr v3 group. Examples are cut into blocks; a chunk file holds one block of one array
+(of one loop, for `hidden` and `logits`), uncompressed and C-ordered, so that any Zarr reader opens it
+and a memory map reads it. Chunk keys are flat (`c.BLOCK.LOOP.0`): one folder per array.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+SCHEMA_VERSION = 1
+SPLITS = ("fit", "val", "test")
+
+CHUNK_BYTES = 16 * 2**20
+"""No chunk file of the big arrays is larger (unless one example is)."""
+BLOCK_EXAMPLES = 8192
+COLUMN_EXAMPLES = 65536
+"""Examples in a chunk of the per-example columns."""
+
+GROUP = "zarr.json"
+"""The metadata file of every group and array."""
+
+SIGNAL = "signal/"
+COVARIATE = "covariate/"
+
+_ON_DISK = {"bfloat16": "uint16"}
+_STRING = "string"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArraySpec:
+    """One array of a store."""
+
+    name: str
+    dtype: str
+    """A numpy name, `bfloat16` (kept as its bit pattern in uint16) or `string`."""
+    shape: tuple[int, ...]
+    chunk: tuple[int, ...]
+    dimension_names: tuple[str, ...]
+
+    @property
+    def is_string(self) -> bool:
+        return self.dtype == _STRING
+
+    @property
+    def disk_dtype(self) -> np.dtype[Any]:
+        """The numpy dtype of the bytes on disk, little-endian."""
+        return np.dtype(_ON_DISK.get(self.dtype, self.dtype)).newbyteorder("<")
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Size of each chunk file of a numeric array; the last is padded to the full chunk."""
+        return math.prod(self.chunk) * self.disk_dtype.itemsize
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Number of chunks along each dimension."""
+        return tuple(-(-n // c) for n, c in zip(self.shape, self.chunk, strict=True))
+
+    def keys(self) -> list[str]:
+        """The chunk files' names, in C order of the grid."""
+        return [self.key(index) for index in np.ndindex(self.grid)]
+
+    def block_keys(self, block: int) -> list[str]:
+        """The names of the chunk files that hold a block's examples, in loop order."""
+        return [self.key((block, *rest)) for rest in np.ndindex(self.grid[1:])]
+
+    @staticmethod
+    def key(index: Sequence[int]) -> str:
+        return ".".join(["c", *map(str, index)])
+
+    def metadata(self) -> dict[str, Any]:
+        """The array's zarr.json."""
+        if self.is_string:
+            data_type, fill, codec = "string", "", {"name": "vlen-utf8", "configuration": {}}
+        else:
+            data_type = self.disk_dtype.name
+            fill = 0.0 if self.disk_dtype.kind == "f" else 0
+            codec = {"name": "bytes"}
+            if self.disk_dtype.itemsize > 1:
+                codec["configuration"] = {"endian": "little"}  # pyright: ignore[reportArgumentType]
+        return {
+            "zarr_format": 3,
+            "node_type": "array",
+            "shape": list(self.shape),
+            "data_type": data_type,
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(self.chunk)}},
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}},
+            "fill_value": fill,
+            "codecs": [codec],
+            "attributes": {"trajdiag_dtype": self.dtype},
+            "dimension_names": list(self.dimension_names),
+            "storage_transformers": [],
+        }
+
+    @classmethod
+    def from_metadata(cls, name: str, metadata: Mapping[str, Any]) -> "ArraySpec":
+        """The spec whose `metadata` this is. Raises KeyError or ValueError for anything else."""
+        spec = cls(
+            name=name,
+            dtype=str(metadata["attributes"]["trajdiag_dtype"]),
+            shape=tuple(int(n) for n in metadata["shape"]),
+            chunk=tuple(int(n) for n in metadata["chunk_grid"]["configuration"]["chunk_shape"]),
+            dimension_names=tuple(str(n) for n in metadata["dimension_names"]),
+        )
+        for field in ("data_type", "codecs", "chunk_key_encoding"):
+            if spec.metadata()[field] != metadata[field]:
+                raise ValueError(f"{field} is {metadata[field]}, not {spec.metadata()[field]}")
+        return spec
+
+
+def block_examples(examples: int, largest_row_bytes: int) -> int:
+    """Examples in a block: as many as keep every chunk within CHUNK_BYTES, at most BLOCK_EXAMPLES,
+    shared evenly between blocks so that little of the last one is padding."""
+    most = max(1, min(BLOCK_EXAMPLES, CHUNK_BYTES // largest_row_bytes))
+    blocks = max(1, -(-examples // most))
+    even = -(-examples // blocks)
+    granule = min(1024, 2 ** max(0, even.bit_length() - 5))
+    return min(most, -(-even // granule) * granule)
+
+
+def block_specs(
+    *,
+    examples: int,
+    loops: int,
+    classes: int,
+    d_model: int,
+    dtype: str,
+    gate: bool,
+    signals: Sequence[str],
+) -> dict[str, ArraySpec]:
+    """The arrays that are written block by block; `dtype` is the states'."""
+    row = max(d_model * np.dtype(_ON_DISK.get(dtype, dtype)).itemsize, classes * 4, loops * 4)
+    block = block_examples(examples, row)
+
+    def by_loop(name: str, dtype: str, size: int, dimension: str) -> ArraySpec:
+        return ArraySpec(
+            name=name,
+            dtype=dtype,
+            shape=(examples, loops, size),
+            chunk=(block, 1, size),
+            dimension_names=("example", "loop", dimension),
+        )
+
+    def scalar(name: str) -> ArraySpec:
+        return ArraySpec(
+            name=name,
+            dtype="float32",
+            shape=(examples, loops),
+            chunk=(block, loops),
+            dimension_names=("example", "loop"),
+        )
+
+    specs = [by_loop("hidden", dtype, d_model, "d_model")]
+    specs.append(by_loop("logits", "float32", classes, "class"))
+    specs += [scalar("gate_logit")] if gate else []
+    specs += [scalar(SIGNAL + name) for name in signals]
+    return {spec.name: spec for spec in specs}
+
+
+def column_spec(name: str, dtype: str, examples: int) -> ArraySpec:
+    """A per-example column."""
+    return ArraySpec(
+        name=name,
+        dtype=dtype,
+        shape=(examples,),
+        chunk=(min(examples, COLUMN_EXAMPLES),),
+        dimension_names=("example",),
+    )
+
+
+def group_metadata(attributes: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A group's zarr.json."""
+    return {"zarr_format": 3, "node_type": "group", "attributes": dict(attributes or {})}

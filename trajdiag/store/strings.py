@@ -1,0 +1,30 @@
+"""Text columns as Zarr's vlen-utf8 bytes: a count, then each item's length and UTF-8 bytes."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def encode(items: Sequence[str], count: int) -> bytes:
+    """The chunk of `items`, padded with empty strings to `count`."""
+    texts = [item.encode() for item in items]
+    parts = [count.to_bytes(4, "little")]
+    for text in texts:
+        parts.append(len(text).to_bytes(4, "little"))
+        parts.append(text)
+    parts.append(bytes(4 * (count - len(texts))))
+    return b"".join(parts)
+
+
+def decode(content: bytes, count: int) -> np.ndarray:
+    """The first `count` items of a chunk, object array [example]. Raises ValueError on damage."""
+    items = np.empty(count, object)
+    offset = 4
+    for i in range(count):
+        size = int.from_bytes(content[offset : offset + 4], "little")
+        text = content[offset + 4 : offset + 4 + size]
+        if len(text) != size:
+            raise ValueError("text chunk ends early")
+        items[i] = text.decode()
+        offset += 4 + size
+    return items

@@ -45,3 +45,7 @@ class NonFiniteError(TrajdiagError):
 
 class OutOfSpaceError(TrajdiagError):
     """Not enough free disk for what is about to be written."""
+
+
+class ReportError(TrajdiagError):
+    """A report that cannot be written where it was asked for."""

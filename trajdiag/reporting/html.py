@@ -1,0 +1,60 @@
+"""The page: one file that needs neither network nor JavaScript."""
+
+import json
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from trajdiag.reporting import tables
+from trajdiag.reporting.board import Board
+from trajdiag.reporting.names import readout_label, visible
+from trajdiag.reporting.palette import ROLES
+from trajdiag.reporting.svg import Figure
+
+
+def render_html(board: Board, figures: list[Figure], title: str) -> str:
+    """The report as an HTML document."""
+    environment = Environment(
+        loader=PackageLoader("trajdiag.reporting"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["visible"] = visible
+    environment.filters["inline"] = lambda panel: Markup(panel.inline())
+    return environment.get_template("report.html").render(
+        **contents(board, title), figures={figure.name: figure for figure in figures}, colours=Markup(_colours())
+    )
+
+
+def contents(board: Board, title: str) -> dict[str, Any]:
+    """What both the page and the Markdown say, but for the figures."""
+    stores = board.stores
+    return {
+        "title": visible(title),
+        "results": board.results,
+        "summary": tables.summary(board) if len(stores) > 1 else None,
+        "scoreboards": [tables.scoreboard(board, store) for store in stores],
+        "other_scores": [tables.other_scores(board, store) for store in stores],
+        "shares": [tables.shares(board, store) for store in stores],
+        "comparisons": tables.comparisons(board),
+        "provenance": [(row, tables.provenance(row)) for row in stores.values()],
+        "config": visible_json(board.results.config),
+        "readout_label": readout_label,
+        "interval_percent": round(100 * float(board.results.config.get("confidence", 0.95))),
+    }
+
+
+def visible_json(value: Any) -> str:
+    """Indented JSON whose invisible characters show."""
+    return "\n".join(visible(line) for line in json.dumps(value, indent=2, ensure_ascii=False).splitlines())
+
+
+def _colours() -> str:
+    """CSS variables and classes of all roles, light and dark."""
+    light = "".join(f"--{name}:{role.light};" for name, role in ROLES.items())
+    dark = "".join(f"--{name}:{role.dark};" for name, role in ROLES.items())
+    classes = "".join(f".f-{name}{{fill:var(--{name})}}.s-{name}{{stroke:var(--{name})}}" for name in ROLES)
+    return f":root{{{light}}}\n@media (prefers-color-scheme:dark){{:root{{{dark}}}}}\n{classes}"

@@ -1,0 +1,123 @@
+"""A readout as a curve over budgets: its best accuracy at a mean depth of at most d, d in [1, T].
+
+The curve is the upper concave hull of the readout's operating points and two anchors, leave at loop
+1 and run to T, since a deployer can randomise between neighbouring vertices; right of its best
+vertex it is flat, since a budget need not be spent. Its vertices are chosen on one sample (val) and
+evaluated on another (test): thresholds are nested, so depths keep their order on every sample.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trajdiag.metrics.frontier import Frontier
+
+MOST_VERTICES = 33
+"""Hulls of large samples are thinned to this; the area lost is of the order of 1e-4."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """Vertices with strictly rising accuracy and depth; vertex 0 leaves at loop 1."""
+
+    threshold: NDArray[np.float64]
+    """[vertex]; that of vertex 0 is NaN and means nothing, elsewhere NaN means run to T."""
+    depth: NDArray[np.float64]
+    """[vertex], in loops."""
+    accuracy: NDArray[np.float64]
+    """[vertex]."""
+
+    def __len__(self) -> int:
+        return len(self.depth)
+
+    def reaching(self, accuracy: float) -> "Mixture | None":
+        """The mixture of neighbouring vertices of least depth that has `accuracy`; None where no
+        vertex has as much."""
+        vertex = int(np.searchsorted(self.accuracy, accuracy - 1e-9))
+        if vertex == len(self):
+            return None
+        if vertex == 0:
+            return Mixture(vertex=0, weight=0.0)
+        below, above = self.accuracy[vertex - 1], self.accuracy[vertex]
+        return Mixture(
+            vertex=vertex - 1, weight=float(min(1.0, (accuracy - below) / (above - below)))
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mixture:
+    """Use `vertex` with probability 1 - `weight`, the next one with probability `weight`."""
+
+    vertex: int
+    weight: float
+
+    def of(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The mean of `values` [..., vertex] under the mixture: [...]."""
+        if self.weight == 0:
+            return values[..., self.vertex]
+        return (1 - self.weight) * values[..., self.vertex] + self.weight * values[
+            ..., self.vertex + 1
+        ]
+
+
+def budget_curve(points: Frontier, leave_at_once: float) -> Curve:
+    """The curve of a readout with these operating points; `leave_at_once` is the accuracy of loop
+    1."""
+    threshold = np.concatenate([[np.nan], points.threshold[::-1]])
+    depth = np.concatenate([[1.0], points.depth[::-1]])
+    accuracy = np.concatenate([[leave_at_once], points.accuracy[::-1]])
+    best_before = np.maximum.accumulate(accuracy)[:-1]
+    kept = np.flatnonzero(np.concatenate([[True], accuracy[1:] > best_before]))
+    kept = kept[_upper_hull(depth[kept], accuracy[kept])]
+    kept = kept[_most_telling(depth[kept], accuracy[kept], MOST_VERTICES)]
+    return Curve(threshold=threshold[kept], depth=depth[kept], accuracy=accuracy[kept])
+
+
+def area(
+    depth: NDArray[np.float64], accuracy: NDArray[np.float64], loops: int
+) -> NDArray[np.float64]:
+    """Mean accuracy over budgets in [1, T] of curves with vertices `depth`, `accuracy` [...,
+    vertex]."""
+    if loops == 1:
+        return accuracy[..., -1]
+    width = np.diff(depth, axis=-1)
+    under = (width * (accuracy[..., 1:] + accuracy[..., :-1]) / 2).sum(axis=-1)
+    return (under + (loops - depth[..., -1]) * accuracy[..., -1]) / (loops - 1)
+
+
+def accuracy_at(
+    depth: NDArray[np.float64], accuracy: NDArray[np.float64], budgets: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Accuracy of curves [..., vertex] at each budget: [..., budget]."""
+    curves = zip(
+        depth.reshape(-1, depth.shape[-1]), accuracy.reshape(-1, depth.shape[-1]), strict=True
+    )
+    rows = [np.interp(budgets, d, a) for d, a in curves]
+    return np.array(rows).reshape(*depth.shape[:-1], len(budgets))
+
+
+def _upper_hull(depth: NDArray[np.float64], accuracy: NDArray[np.float64]) -> list[int]:
+    """Indices of the upper concave hull of points with rising depth."""
+    hull: list[int] = []
+    for point in range(len(depth)):
+        while len(hull) >= 2:
+            first, middle = hull[-2], hull[-1]
+            rise = (accuracy[middle] - accuracy[first]) * (depth[point] - depth[first])
+            if rise > (accuracy[point] - accuracy[first]) * (depth[middle] - depth[first]):
+                break
+            hull.pop()
+        hull.append(point)
+    return hull
+
+
+def _most_telling(
+    depth: NDArray[np.float64], accuracy: NDArray[np.float64], most: int
+) -> NDArray[np.int64]:
+    """Indices of `most` vertices of a hull: those whose removal costs the least area go first."""
+    kept = np.arange(len(depth))
+    while len(kept) > most:
+        d, a = depth[kept], accuracy[kept]
+        lost = (a[1:-1] - a[:-2]) * (d[2:] - d[:-2]) - (a[2:] - a[:-2]) * (d[1:-1] - d[:-2])
+        kept = np.delete(kept, 1 + int(np.argmin(lost)))
+    return kept

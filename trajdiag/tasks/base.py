@@ -1,4 +1,4 @@
-"""What a task is: decisions to be made, how hard each is, and which of them fit, select and test."""
+"""What a task is: decisions to be made, how hard each is, and which fit, select and test."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -48,8 +48,8 @@ class TrainingGroup:
     target: np.ndarray
     """int64 [row]: the class to answer."""
     dense: np.ndarray
-    """int64 [row, position]: the class of the part completed at each earlier token, IGNORE elsewhere
-    (and at the last position)."""
+    """int64 [row, position]: the class of the part completed at each earlier token, IGNORE
+    elsewhere (and at the last position)."""
     difficulty: int
 
 
@@ -59,7 +59,8 @@ class Task(Protocol):
 
     name: str
     class_ids: np.ndarray | None
-    """int64 [class]: the token of each class; None means that the classes are the whole vocabulary."""
+    """int64 [class]: the token of each class; None means that the classes are the whole
+    vocabulary."""
     class_names: tuple[str, ...] | None
     vocab_size: int
     """The vocabulary a model must have at least."""
@@ -88,5 +89,6 @@ class TrainableTask(Task, Protocol):
     def training_batch(
         self, rng: np.random.Generator, rows: int, max_difficulty: int | None = None
     ) -> list[TrainingGroup]:
-        """About `rows` fresh rows, balanced over difficulties up to `max_difficulty`, grouped by length."""
+        """About `rows` fresh rows, balanced over difficulties up to `max_difficulty`, grouped by
+        length."""
         ...

@@ -30,8 +30,8 @@ OPERATORS = "+-*"
 
 @dataclass(frozen=True, kw_only=True)
 class Mano:
-    """Evaluate a prefix expression over the integers mod `modulus`: input `<bos> expression =`, and the
-    answer is the class of the single token that follows.
+    """Evaluate a prefix expression over the integers mod `modulus`: input `<bos> expression =`,
+    and the answer is the class of the single token that follows.
 
     Tokens: 0..m-1 the integers, then + - * = <bos> <pad>, then one length token an operation count.
     """
@@ -197,8 +197,8 @@ def _draw_prefix(
 def evaluate_prefix(expression: np.ndarray, modulus: int) -> tuple[np.ndarray, np.ndarray]:
     """Values of prefix expressions of Mano's tokens, int64 [row, position], of one operation count.
 
-    Gives the value int64 [row], and int64 [row, position]: at each token that completes subtrees with
-    an operation, the value of the largest of them; IGNORE elsewhere.
+    Gives the value int64 [row], and int64 [row, position]: at each token that completes subtrees
+    with an operation, the value of the smallest of them; IGNORE elsewhere.
     """
     rows, width = expression.shape
     row = np.arange(rows)
@@ -218,6 +218,6 @@ def evaluate_prefix(expression: np.ndarray, modulus: int) -> tuple[np.ndarray, n
         top = np.where(leaf, top + 1, top - 1)
         value[row, top] = np.where(leaf, token, result % modulus)
         end[row, top] = last
-        inner = ~leaf
-        completed[row[inner], last[inner]] = value[row[inner], top[inner]]
+        innermost = ~leaf & (completed[row, last] == IGNORE)
+        completed[row[innermost], last[innermost]] = value[row[innermost], top[innermost]]
     return value[:, 0], completed

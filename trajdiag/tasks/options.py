@@ -4,7 +4,7 @@ from trajdiag.errors import ConfigError
 
 
 def require(condition: bool, option: str, wanted: str, came: object) -> None:
-    """Raise ConfigError unless `condition`: option `option` must be `wanted`, and `came` instead."""
+    """Raise ConfigError unless `condition` holds: `option` must be `wanted`, not `came`."""
     if not condition:
         raise ConfigError(f"task option {option} must be {wanted}, not {came!r}")
 
@@ -21,7 +21,8 @@ def require_range(lowest: int, min_difficulty: int, max_difficulty: int) -> None
 
 
 def require_splits(fit: int, val: int, test: int, seeds: tuple[int, ...], bins: int) -> None:
-    """Raise ConfigError unless the split sizes are 0 or fill every bin, and there are three seeds."""
+    """Raise ConfigError unless the split sizes are 0 or fill every bin, and there are three
+    seeds."""
     for option, size in (("fit", fit), ("val", val), ("test", test)):
         require(size == 0 or size >= bins, option, f"0 or at least {bins}, one a difficulty", size)
     require(fit + val + test > 0, "fit, val, test", "more than 0 together", (fit, val, test))

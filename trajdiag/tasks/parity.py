@@ -79,8 +79,8 @@ class Parity:
     def training_batch(
         self, rng: np.random.Generator, rows: int, max_difficulty: int | None = None
     ) -> list[TrainingGroup]:
-        """About `rows` rows: inputs of val and test are left out where their bin is ample. The dense
-        label of a bit is the parity of the bits up to it."""
+        """About `rows` rows: inputs of val and test are left out where their bin is ample. The
+        dense label of a bit is the parity of the bits up to it."""
         top = self.max_difficulty if max_difficulty is None else max_difficulty
         difficulties = range(self.min_difficulty, min(top, self.max_difficulty) + 1)
         groups = []

@@ -25,8 +25,8 @@ def make_task(name: str, **options: Any) -> Task:
 
     An option may be a string, as on the command line, and is then converted to its field's type
     (`42,43,44` for a tuple). The current folder is searched for `package.module` too.
-    Raises UnknownNameError for a name or an option that does not exist, ConfigError for a bad value or
-    a class that is no Task.
+    Raises UnknownNameError for a name or an option that does not exist, ConfigError for a bad
+    value or a class that is no Task.
     """
     task_class = _import_class(name) if ":" in name else TASKS.get(name)
     if task_class is None:
@@ -43,9 +43,7 @@ def make_task(name: str, **options: Any) -> Task:
     except TypeError as error:
         raise ConfigError(f"task {name} cannot be made: {error}") from error
     if not isinstance(task, Task):
-        raise ConfigError(
-            f"{name} is not a task: it must have the attributes and methods of trajdiag.tasks.base.Task"
-        )
+        raise ConfigError(f"{name} is not a task: it must have what trajdiag.tasks.base.Task lists")
     return task
 
 

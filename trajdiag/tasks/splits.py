@@ -1,4 +1,4 @@
-"""Fit, val and test inputs drawn from their own seeds, balanced over difficulty, and their overlap."""
+"""Fit, val and test inputs from their own seeds, balanced over difficulty, and their overlap."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -9,7 +9,8 @@ import numpy as np
 from trajdiag.tasks.base import SPLITS, Examples
 
 AMPLE = 10
-"""A bin with this many times more distinct inputs than are drawn is kept free of repeats across splits."""
+"""A bin with this many times more distinct inputs than are drawn is kept free of repeats across
+splits."""
 
 Draw = Callable[[np.random.Generator, int, int], np.ndarray]
 """(rng, difficulty, rows) -> int64 [row, position]: inputs of one difficulty, all of one length."""
@@ -80,9 +81,9 @@ def draw_bins(
 ) -> list[Bin]:
     """One Bin a difficulty, `sizes` shared out evenly among them; a split of size 0 is left out.
 
-    Each bin of each split has its own random stream, so it does not change with the other bins' range.
-    In an ample bin, val holds no input of fit and test none of either; rows are redrawn until the
-    sizes hold.
+    Each bin of each split has its own random stream, so it does not change with the other bins'
+    range. In an ample bin, val holds no input of fit and test none of either; rows are redrawn
+    until the sizes hold.
     """
     difficulties = list(difficulties)
     present = [split for split in SPLITS if sizes[split] > 0]
@@ -106,8 +107,8 @@ def draw_bins(
 
 
 def overlap_notes(bins: list[Bin]) -> dict[str, Any]:
-    """How far the splits share inputs, bin by bin: the examples of val whose input is in fit, and those
-    of test whose input is in fit or val."""
+    """How far the splits share inputs, bin by bin: the examples of val whose input is in fit, and
+    those of test whose input is in fit or val."""
     rows = []
     for b in bins:
         seen = np.zeros(0, np.uint64)
@@ -130,8 +131,8 @@ def overlap_notes(bins: list[Bin]) -> dict[str, Any]:
 
 
 def heldout_keys(bins: list[Bin]) -> dict[int, np.ndarray]:
-    """Sorted keys, by difficulty, of the val and test inputs of the ample bins: what a training stream
-    leaves out."""
+    """Sorted keys, by difficulty, of the val and test inputs of the ample bins: what a training
+    stream leaves out."""
     return {
         b.difficulty: np.unique(
             np.concatenate([row_keys(b.inputs[s]) for s in ("val", "test") if s in b.inputs])

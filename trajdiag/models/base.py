@@ -30,10 +30,10 @@ class ModelRecord:
 
 @runtime_checkable
 class LoopedModel(Protocol):
-    """One batch's life: `state = begin(...)`, then `state = step(state)` once per loop, reading between.
+    """One batch's life: `state = begin(...)`, then `state = step(state)` once per loop, read between.
 
-    Every reader takes `at`: None reads all positions, giving [row, position, ...]; an int64 tensor [row]
-    reads one position of each row, giving [row, ...]. All run under the caller's grad mode.
+    Every reader takes `at`: None reads all positions, giving [row, position, ...]; an int64 tensor
+    [row] reads one position of each row, giving [row, ...]. All run under the caller's grad mode.
     """
 
     record: ModelRecord
@@ -43,7 +43,7 @@ class LoopedModel(Protocol):
     vocab_size: int
     has_gate: bool
     padding: frozenset[str]
-    """The sides, of {"left", "right"}, on which padding leaves a row's other positions unchanged."""
+    """The sides, of {"left", "right"}, on which padding leaves other positions unchanged."""
     device: torch.device
     dtype: torch.dtype
     """The dtype of the states."""
@@ -79,7 +79,7 @@ class LoopedModel(Protocol):
 
 
 def take_positions(x: Tensor, at: Tensor | None) -> Tensor:
-    """`x` [row, position, ...] at one position of each row, [row, ...]; all of it where `at` is None."""
+    """`x` [row, position, ...] at one position of each row, [row, ...]; all of it if `at` is None."""
     if at is None:
         return x
     return x[torch.arange(x.shape[0], device=x.device), at]

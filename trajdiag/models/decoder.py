@@ -44,10 +44,8 @@ class Batch:
     """(rows, positions) of each group, in the order of its tokens."""
     mask: Tensor | None
     """bool [row, 1, position, position], True where attended, with one group; None is causal."""
-    cos: Tensor
-    """[token, 1, head_dim / 2]."""
-    sin: Tensor
-    """[token, 1, head_dim / 2]."""
+    turn: Tensor
+    """The rotary angles, in either form of `fused.rotate`."""
     layers: tuple[LayerWeights, ...]
 
 
@@ -93,9 +91,21 @@ class OuroDecoder(nn.Module):
         device = position_ids.device.type
         autocast = torch.is_autocast_enabled(device)
         dtype = torch.get_autocast_dtype(device) if autocast else self.model.norm.weight.dtype
-        cos, sin = self._rotary_tables(position_ids, dtype)
-        layers = tuple(layer_weights(layer, dtype) for layer in self.model.layers)
-        return Batch(groups=groups, mask=mask, cos=cos, sin=sin, layers=layers)
+        narrow = self.config.hidden_size <= _JOIN_UP_TO
+        # A complex product turns short heads several times faster, but only float32 has it, and its
+        # pairs must be neighbours: attention does not mind the order of a head's dimensions, so the
+        # rows of the joined copy are reordered.
+        neighbours = narrow and dtype == torch.float32
+        angle = self._angles(position_ids).unsqueeze(1)
+        if neighbours:
+            turn = torch.polar(torch.ones_like(angle), angle)
+        else:
+            turn = torch.stack([angle.cos(), angle.sin()]).to(dtype)
+        layers = tuple(
+            _layer_weights(layer, dtype, self.config.head_dim, narrow, neighbours)
+            for layer in self.model.layers
+        )
+        return Batch(groups=groups, mask=mask, turn=turn, layers=layers)
 
     def loop(self, x: Tensor, batch: Batch) -> Tensor:
         """One pass through all layers and the final norm, [token, d_model] to [token, d_model]."""
@@ -145,7 +155,7 @@ class OuroDecoder(nn.Module):
         config = self.config
         queries, keys = config.num_attention_heads, config.num_key_value_heads
         heads = _project(x, layer.qkv).view(-1, queries + 2 * keys, config.head_dim)
-        heads = rotate(heads, batch.cos, batch.sin, rotated=queries + keys)
+        heads = rotate(heads, batch.turn, rotated=queries + keys)
         attended = []
         for group, (rows, positions) in zip(
             heads.split([r * p for r, p in batch.groups]), batch.groups, strict=True
@@ -161,12 +171,12 @@ class OuroDecoder(nn.Module):
             attended.append(out.transpose(1, 2).reshape(rows * positions, -1))
         return linear(attended[0] if len(attended) == 1 else torch.cat(attended), layer.output)
 
-    def _rotary_tables(self, position_ids: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    def _angles(self, position_ids: Tensor) -> Tensor:
+        """float32 [token, head_dim / 2], in radians."""
         dim = self.config.head_dim
         exponent = torch.arange(0, dim, 2, device=position_ids.device, dtype=torch.float32) / dim
         frequency = 1.0 / self.config.rope_theta**exponent
-        angle = position_ids.float().unsqueeze(-1) * frequency
-        return angle.cos().to(dtype).unsqueeze(1), angle.sin().to(dtype).unsqueeze(1)
+        return position_ids.float().unsqueeze(-1) * frequency
 
 
 class _Body(nn.Module):
@@ -217,27 +227,32 @@ class _Norm(nn.Module):
         self.weight = nn.Parameter(torch.ones(width))
 
 
-def layer_weights(layer: nn.Module, dtype: torch.dtype) -> LayerWeights:
-    """A layer's weights with its projections in `dtype`, joined where the layer is narrow."""
+def _layer_weights(
+    layer: nn.Module, dtype: torch.dtype, head_dim: int, join: bool, neighbours: bool
+) -> LayerWeights:
     assert isinstance(layer, _Layer)
     attention, mlp = layer.self_attn, layer.mlp
+    turned = [attention.q_proj.weight, attention.k_proj.weight]
+    if neighbours:
+        # [head, half, pair, d_model] to [head, pair, half, d_model]
+        turned = [
+            w.unflatten(0, (-1, 2, head_dim // 2)).transpose(1, 2).flatten(0, 2) for w in turned
+        ]
     return LayerWeights(
         attention_in_norm=layer.input_layernorm.weight,
-        qkv=_joined(dtype, attention.q_proj, attention.k_proj, attention.v_proj),
+        qkv=_projection([*turned, attention.v_proj.weight], dtype, join),
         output=attention.o_proj.weight.to(dtype),
         attention_out_norm=layer.input_layernorm_2.weight,
         mlp_in_norm=layer.post_attention_layernorm.weight,
-        gate_up=_joined(dtype, mlp.gate_proj, mlp.up_proj),
+        gate_up=_projection([mlp.gate_proj.weight, mlp.up_proj.weight], dtype, join),
         down=mlp.down_proj.weight.to(dtype),
         mlp_out_norm=layer.post_attention_layernorm_2.weight,
     )
 
 
-def _joined(dtype: torch.dtype, *projections: nn.Linear) -> Projection:
-    weights = [projection.weight.to(dtype) for projection in projections]
-    if weights[0].shape[1] > _JOIN_UP_TO:
-        return tuple(weights)
-    return (torch.cat(weights),)
+def _projection(weights: list[Tensor], dtype: torch.dtype, join: bool) -> Projection:
+    cast = tuple(weight.to(dtype) for weight in weights)
+    return (torch.cat(cast),) if join else cast
 
 
 def _project(x: Tensor, weights: Projection) -> Tensor:

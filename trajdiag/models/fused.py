@@ -25,13 +25,14 @@ def swiglu(gate_up: Tensor) -> Tensor:
     return _SwiGlu.apply(gate_up)  # pyright: ignore[reportReturnType]
 
 
-def rotate(heads: Tensor, cos: Tensor, sin: Tensor, rotated: int) -> Tensor:
+def rotate(heads: Tensor, turn: Tensor, rotated: int) -> Tensor:
     """`heads` [token, head, head_dim], the first `rotated` turned by their positions' angles.
 
-    `cos` and `sin` [token, 1, head_dim / 2]; dimension i pairs with i + head_dim / 2 (RoFormer,
-    arXiv 2104.09864, in the rotate-half layout).
+    `turn` is either complex [token, 1, head_dim / 2], exp(i angle), and dimension 2i pairs with
+    2i + 1; or real [2, token, 1, head_dim / 2], cosines and sines, and dimension i pairs with
+    i + head_dim / 2. (Rotary embeddings, arXiv 2104.09864.)
     """
-    return _Rotate.apply(heads, cos, sin, rotated)  # pyright: ignore[reportReturnType]
+    return _Rotate.apply(heads, turn, rotated)  # pyright: ignore[reportReturnType]
 
 
 class _RmsNorm(torch.autograd.Function):
@@ -57,8 +58,9 @@ class _RmsNorm(torch.autograd.Function):
         normed, inverse, weight = ctx.saved_tensors
         wide, scale = _wide(grad), _wide(weight)
         product = wide * normed
-        mean = torch.mv(product, scale).div_(normed.shape[-1]).unsqueeze(-1)
-        grad_x = (wide * scale).addcmul_(_wide(normed), mean, value=-1).mul_(inverse)
+        total = torch.mv(product, scale).unsqueeze(-1)
+        grad_x = (wide * scale).addcmul_(_wide(normed), total, value=-1 / normed.shape[-1])
+        grad_x.mul_(inverse)
         grad_weight = product.sum(0).to(weight.dtype)
         return grad_x.to(normed.dtype), grad_weight, None, grad if ctx.has_residual else None
 
@@ -83,32 +85,41 @@ class _SwiGlu(torch.autograd.Function):
         gate, up = gate_up.chunk(2, -1)
         grad_gate_up = torch.empty_like(gate_up)
         grad_gate, grad_up = grad_gate_up.chunk(2, -1)
-        grad_gate.copy_(torch.ops.aten.silu_backward(grad * up, gate))
+        torch.ops.aten.silu_backward.grad_input(grad * up, gate, grad_input=grad_gate)
         torch.mul(grad, silu(gate), out=grad_up)
         return grad_gate_up
 
 
 class _Rotate(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, heads: Tensor, cos: Tensor, sin: Tensor, rotated: int) -> Tensor:
-        ctx.save_for_backward(cos, sin)
+    def forward(ctx: Any, heads: Tensor, turn: Tensor, rotated: int) -> Tensor:
+        ctx.save_for_backward(turn)
         ctx.rotated = rotated
-        return _turned(heads, cos, sin, rotated, 1)
+        return _turned(heads, turn, rotated, back=False)
 
     @staticmethod
     @once_differentiable
     def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
         ctx: Any, grad: Tensor
-    ) -> tuple[Tensor, None, None, None]:
-        cos, sin = ctx.saved_tensors
-        return _turned(grad, cos, sin, ctx.rotated, -1), None, None, None
+    ) -> tuple[Tensor, None, None]:
+        (turn,) = ctx.saved_tensors
+        return _turned(grad, turn, ctx.rotated, back=True), None, None
 
 
-def _turned(heads: Tensor, cos: Tensor, sin: Tensor, rotated: int, sense: int) -> Tensor:
+def _turned(heads: Tensor, turn: Tensor, rotated: int, back: bool) -> Tensor:
     result = torch.empty_like(heads)
     result[:, rotated:] = heads[:, rotated:]
-    first, second = heads[:, :rotated].chunk(2, -1)
-    to_first, to_second = result[:, :rotated].chunk(2, -1)
-    torch.mul(first, cos, out=to_first).addcmul_(second, sin, value=-sense)
-    torch.mul(second, cos, out=to_second).addcmul_(first, sin, value=sense)
+    source, target = heads[:, :rotated], result[:, :rotated]
+    if turn.is_complex():
+        factor = turn.conj().resolve_conj() if back else turn
+        torch.mul(_as_complex(source), factor, out=_as_complex(target))
+        return result
+    cos, sin = turn
+    (first, second), (to_first, to_second) = source.chunk(2, -1), target.chunk(2, -1)
+    torch.mul(first, cos, out=to_first).addcmul_(second, sin, value=1 if back else -1)
+    torch.mul(second, cos, out=to_second).addcmul_(first, sin, value=-1 if back else 1)
     return result
+
+
+def _as_complex(pairs: Tensor) -> Tensor:
+    return torch.view_as_complex(pairs.unflatten(-1, (-1, 2)))

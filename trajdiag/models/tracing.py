@@ -1,0 +1,98 @@
+"""Everything a looped model computes for a batch: all loops at all positions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trajdiag.errors import ConfigError
+from trajdiag.models.base import LoopedModel
+
+Tokens = Tensor | np.ndarray | Sequence[Sequence[int]] | Sequence[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trace:
+    """The trajectory of a batch, on the model's device."""
+
+    hidden: Tensor
+    """[row, position, loop, d_model] in the model's dtype: the states that are read out."""
+    logits: Tensor
+    """float32 [row, position, loop, vocab]."""
+    gate_logit: Tensor | None
+    """float32 [row, position, loop]; None without a gate."""
+
+
+def trace(
+    model: LoopedModel,
+    input_ids: Tokens,
+    attention_mask: Tokens | None = None,
+    loops: int | None = None,
+) -> Trace:
+    """Run `input_ids` [row, position] (or one row, [position]) through `loops` loops, without gradients.
+
+    `attention_mask` is 1 on real tokens and 0 on padding; what stands at padded positions means
+    nothing. `loops` defaults to the model's T and may be lower or higher. All positions' logits are
+    held at once: row x position x loop x vocab x 4 bytes. Raises ConfigError for inputs of the wrong
+    shape, ids outside the vocabulary, and padding on a side that the model does not honour.
+    """
+    loops = model.loops if loops is None else loops
+    if loops < 1:
+        raise ConfigError(f"loops must be at least 1, not {loops}")
+    ids = _rows("input_ids", input_ids)
+    mask = None if attention_mask is None else _rows("attention_mask", attention_mask)
+    if mask is not None:
+        _check_mask(ids, mask, model.padding)
+        mask = mask.to(model.device)
+    hidden, logits, gates = [], [], []
+    with torch.no_grad():
+        state = model.begin(ids.to(model.device), mask)
+        for _ in range(loops):
+            state = model.step(state)
+            hidden.append(model.hidden(state))
+            logits.append(model.logits(state))
+            gates.append(model.gate_logit(state))
+    return Trace(
+        hidden=torch.stack(hidden, dim=2),
+        logits=torch.stack(logits, dim=2),
+        gate_logit=torch.stack(gates, dim=2) if model.has_gate else None,
+    )
+
+
+def _rows(name: str, tokens: Tokens) -> Tensor:
+    """int64 [row, position] of what the caller gave."""
+    try:
+        tensor = torch.as_tensor(tokens)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"{name} must be whole numbers [row, position], every row as long: {error}"
+        ) from error
+    if tensor.is_floating_point() or tensor.is_complex():
+        raise ConfigError(f"{name} must be whole numbers, not {tensor.dtype}")
+    if tensor.ndim == 1:
+        tensor = tensor[None]
+    if tensor.ndim != 2 or not tensor.numel():
+        raise ConfigError(f"{name} must be [row, position], not {list(tensor.shape)}")
+    return tensor.long()
+
+
+def _check_mask(ids: Tensor, mask: Tensor, honoured: frozenset[str]) -> None:
+    if mask.shape != ids.shape:
+        raise ConfigError(
+            f"attention_mask must have the shape of input_ids, {list(ids.shape)}, not "
+            f"{list(mask.shape)}"
+        )
+    if not bool(((mask == 0) | (mask == 1)).all()):
+        raise ConfigError("attention_mask must be 1 on real tokens and 0 on padding, nothing else")
+    empty = (mask.sum(-1) == 0).nonzero()
+    if len(empty):
+        raise ConfigError(f"attention_mask leaves row {int(empty[0])} without a real token")
+    for side, edge in (("left", mask[:, 0]), ("right", mask[:, -1])):
+        if side not in honoured and bool((edge == 0).any()):
+            raise ConfigError(
+                f"this model does not honour {side} padding; pad on: {', '.join(sorted(honoured))}"
+                if honoured
+                else "this model honours no padding; give rows of one length"
+            )

@@ -1,0 +1,93 @@
+"""Tasks by name, and options as a command line gives them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from trajdiag.errors import ConfigError, UnknownNameError
+from trajdiag.tasks.base import Task
+from trajdiag.tasks.mano import Mano
+from trajdiag.tasks.parity import Parity
+from trajdiag.tasks.registry import make_task, task_names
+
+USERS_OWN = """
+import numpy as np
+from trajdiag.tasks.base import Examples
+
+class Echo:
+    name = "echo"
+    class_ids = None
+    class_names = None
+    vocab_size = 4
+
+    def __init__(self, rows=2):
+        self.rows = int(rows)
+
+    def parameters(self):
+        return {"rows": self.rows}
+
+    def examples(self):
+        n = self.rows
+        return {"test": Examples(
+            input_ids=np.zeros((n, 1), np.int32), length=np.ones(n, np.int32),
+            target=np.zeros(n, np.int64), difficulty=np.zeros(n), group=np.arange(n),
+            id=np.arange(n).astype(str), input=np.full(n, "0"))}
+
+    def notes(self):
+        return {}
+
+class NoTask:
+    pass
+"""
+
+
+def test_the_built_in_tasks_are_mano_and_parity() -> None:
+    assert task_names() == ["mano", "parity"]
+    assert make_task("mano") == Mano()
+    assert isinstance(make_task("parity"), Task)
+
+
+def test_options_given_as_strings_take_their_fields_type() -> None:
+    made = make_task("mano", modulus="23", length_token="true", operators="+-", seeds="1,2,3")
+    assert made == Mano(modulus=23, length_token=True, operators="+-", seeds=(1, 2, 3))
+
+
+@pytest.mark.parametrize("task", [Mano(modulus=5, seeds=(7, 8, 9)), Parity(max_difficulty=9)])
+def test_parameters_make_the_same_task_again_through_json(task: Mano | Parity) -> None:
+    parameters = json.loads(json.dumps(task.parameters()))
+    assert make_task(task.name, **parameters) == task
+
+
+def test_an_unknown_task_lists_those_that_exist() -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown task 'mono'; existing: mano, parity"):
+        make_task("mono")
+
+
+def test_an_unknown_option_lists_those_that_exist() -> None:
+    with pytest.raises(UnknownNameError, match=r"task parity 'modulus'; existing: fit, max_diff"):
+        make_task("parity", modulus=3)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("modulus", "seven"), ("modulus", 2.5), ("length_token", "perhaps"), ("seeds", "1,x,3")],
+)
+def test_a_value_of_the_wrong_type_is_named(option: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=f"task option {option} must be of type"):
+        make_task("mano", **{option: value})
+
+
+def test_a_users_own_class_is_found_in_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "users_own.py").write_text(USERS_OWN, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    task = make_task("users_own:Echo", rows="3")
+    assert len(task.examples()["test"]) == 3
+    with pytest.raises(UnknownNameError, match=r"'Ecko'; existing: Echo, Examples, NoTask"):
+        make_task("users_own:Ecko")
+    with pytest.raises(ConfigError, match="NoTask is not a task"):
+        make_task("users_own:NoTask")
+    with pytest.raises(ConfigError, match="cannot import nowhere"):
+        make_task("nowhere:Task")

@@ -1,7 +1,7 @@
 """Per-loop stopping signals: how sure the readout looks, and how much the loop still changes.
 
-A signal is causal: its value at loop t uses loops up to t only. All are computed in float64 from the
-logits in log space, so a saturated softmax still ranks, and stored as float32.
+A signal is causal: its value at loop t uses loops up to t only. All are computed in float64, those
+of probabilities in log space, so that a saturated softmax still ranks, and stored as float32.
 """
 
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ SIGNALS: dict[str, Signal] = {
             direction="high",
             first_loop=1,
             unit="nats",
-            formula="-log(1 - p_t(1)), which orders as p_t(1) does and keeps ranking where p_t(1) rounds to 1",
+            formula="-log(1 - p_t(1)): orders as p_t(1), also where p_t(1) rounds to 1",
             reference=_PAPER,
         ),
         Signal(
@@ -63,7 +63,7 @@ SIGNALS: dict[str, Signal] = {
             direction="high",
             first_loop=1,
             unit="nats",
-            formula="-log(1 - (p_t(1) - p_t(2))), which orders as the margin p_t(1) - p_t(2) does",
+            formula="-log(1 - (p_t(1) - p_t(2))): orders as the margin p_t(1) - p_t(2)",
             reference=_CALM,
         ),
         Signal(
@@ -103,7 +103,7 @@ SIGNALS: dict[str, Signal] = {
             direction="high",
             first_loop=2,
             unit="cosine",
-            formula="<h_t, h_{t-1}> / (||h_t||_2 ||h_{t-1}||_2); two zero states agree (1), a single one gives 0",
+            formula="<h_t, h_{t-1}> / (||h_t||_2 ||h_{t-1}||_2); with 0/0: 1 if both are 0, else 0",
             reference=_PAPER,
         ),
         Signal(
@@ -148,7 +148,7 @@ class SignalTracker:
 
     @torch.no_grad()
     def update(self, hidden: Tensor, logits: Tensor) -> dict[str, Tensor]:
-        """Read the next loop: `hidden` [row, d_model] and `logits` [row, class], of any float dtype.
+        """Read the next loop: `hidden` [row, d_model], `logits` [row, class], of any float dtype.
 
         Gives every signal by name, float64 [row], NaN before its first loop.
         """
@@ -223,7 +223,7 @@ def _confidence(z: Tensor) -> tuple[dict[str, Tensor], Tensor, Tensor, Tensor, T
     """The signals of one loop's logits `z` [row, class] alone, and what a KL divergence needs.
 
     Beside the signals: log p [row, class]; p of the first and of the runner-up class [row]; every
-    other class's p over the runner-up's [row, class], 0 at the first; the first class's index [row].
+    other class's p over the runner-up's [row, class], 0 at the first; the first's index [row].
     Everything is relative to the largest logit and, for the rest, to the second: nothing cancels.
     """
     rows, classes = z.shape

@@ -10,8 +10,7 @@ from trajdiag.store.schema import COVARIATE, ArraySpec, column_spec
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Per-example values in store order, each [example]; examples of one split are adjacent when they
-    come from extraction, and need not be otherwise."""
+    """Per-example values in store order, each [example]."""
 
     target: np.ndarray
     """int64: the index of the right class."""

@@ -1,8 +1,8 @@
-"""Files that survive a crash: written under a temporary name, synced, renamed, the folder synced."""
+"""Files that survive a crash: temporary name, content synced, renamed, folder synced."""
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def write_file(path: Path, content: bytes | memoryview) -> None:
     write_files(path.parent, {path.name: content})
 
 
-def write_files(folder: Path, contents: dict[str, bytes | memoryview]) -> None:
+def write_files(folder: Path, contents: Mapping[str, bytes | memoryview]) -> None:
     """Write several files of one folder durably; the names appear only when all are whole."""
     with disk_errors(folder):
         try:
@@ -60,8 +60,8 @@ def disk_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise OutOfSpaceError(
-                f"no space left while writing {path}; what is complete is kept: free some space and "
-                "run the same command again"
+                f"no space left while writing {path}; what is complete is kept: free some space "
+                "and run the same command again"
             ) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise StoreError(

@@ -1,4 +1,4 @@
-"""Content identity: which model, which task, which numbers; not when, where or in how many sittings."""
+"""Content identity: which model, task and numbers; not when, where or in how many sittings."""
 
 import hashlib
 import json
@@ -29,8 +29,8 @@ def array_checksum(chunks: Iterable[int]) -> str:
 def fingerprint(
     *, record: StoreRecord, specs: Iterable[ArraySpec], checksums: Mapping[str, str]
 ) -> str:
-    """SHA-256 over canonical JSON of the schema version, model, task and classes, and of every array's
-    shape, chunking, dtype and checksum."""
+    """SHA-256 over canonical JSON of the schema version, model, task and classes, and of every
+    array's shape, chunking, dtype and checksum."""
     content = {
         "schema": record.schema,
         "model": record.model.get("sha256"),

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from trajdiag.errors import ConfigError, NonFiniteError
-from trajdiag.signals import SIGNALS, compute_signals
+from trajdiag.signals import SIGNALS
+from trajdiag.store.block import Block
 from trajdiag.store.columns import Columns
 from trajdiag.store.reader import Store
 from trajdiag.store.record import StoreRecord
-from trajdiag.store.schema import SCHEMA_VERSION, SIGNAL, SPLITS, ArraySpec, block_specs
+from trajdiag.store.schema import SCHEMA_VERSION, SPLITS, block_specs
 from trajdiag.store.versions import software_versions
 from trajdiag.store.writer import StoreWriter, remove_store
 
@@ -44,12 +45,13 @@ def from_arrays(
 ) -> Store:
     """Write `path` (a folder named NAME.zarr) and open it.
 
-    `hidden` [example, loop, d_model] in float32, bfloat16 or float16; `logits` [example, loop, class];
-    `target` [example] class indices; `gate_logit` [example, loop]; `difficulty` [example], 0 when
-    absent; `group` [example] integers, each example its own when absent; `split` [example] of "fit",
-    "val" and "test", drawn by group from `seed` (half, a fifth, three tenths) when absent. The signals
-    are computed. Raises ConfigError for shapes or values that do not fit together, NonFiniteError for
-    NaN or infinity, StoreError where `path` is taken.
+    `hidden` [example, loop, d_model] in float32, bfloat16 or float16; `logits` [example, loop,
+    class]; `target` [example] class indices; `gate_logit` [example, loop]; `difficulty` [example],
+    0 when absent; `group` [example] integers, each example its own when absent; `split` [example]
+    of "fit", "val" and "test", drawn by group from `seed` (half, a fifth, three tenths) when
+    absent. The signals are computed. Raises ConfigError for shapes or values that do not fit
+    together or where another store is at `path`, NonFiniteError for NaN or infinity, StoreError
+    where `path` is taken by something else.
     """
     states, z = _tensor("hidden", hidden, 3), _tensor("logits", logits, 3).to(torch.float32)
     if states.dtype not in (torch.float32, torch.bfloat16, torch.float16):
@@ -57,10 +59,9 @@ def from_arrays(
     examples, loops = states.shape[:2]
     if z.shape[:2] != (examples, loops):
         raise ConfigError(
-            f"logits [example, loop, class] must agree with hidden {list(states.shape)} in example and "
-            f"loop, got {list(z.shape)}"
+            f"logits [example, loop, class] must agree in example and loop with hidden "
+            f"{list(states.shape)}, got {list(z.shape)}"
         )
-    require_depth(loops, z.shape[2], examples)
     gate = None
     if gate_logit is not None:
         gate = _tensor("gate_logit", gate_logit, 2).to(torch.float32)
@@ -101,45 +102,20 @@ def from_arrays(
     if overwrite:
         remove_store(path)
     with StoreWriter(path, record=record, columns=columns, specs=specs) as writer:
-        for block in writer.pending:
-            at = slice(writer.rows(block).start, writer.rows(block).stop)
-            part = None if gate is None else gate[at]
-            writer.write_block(block, _block(specs, states[at], z[at], part))
+        block = Block(specs)
+        for index in writer.pending:
+            rows = writer.rows(index)
+            at = slice(rows.start, rows.stop)
+            block.begin(columns.id[at])
+            block.fill(
+                np.arange(len(rows)),
+                states[at].unbind(1),
+                z[at].unbind(1),
+                None if gate is None else gate[at].unbind(1),
+            )
+            writer.write_block(index, block.arrays)
         writer.finish()
     return Store.open(path)
-
-
-def require_depth(loops: int, classes: int, examples: int) -> None:
-    """Raise ConfigError where there is no depth to choose, nothing to decide, or no example."""
-    if loops < 2:
-        raise ConfigError(f"adaptive depth needs at least 2 loops, got {loops}; use more loops")
-    if classes < 2:
-        raise ConfigError(f"a decision needs at least 2 classes, got {classes}; use another task")
-    if examples < 1:
-        raise ConfigError("a store needs at least 1 example, got 0")
-
-
-def _block(
-    specs: dict[str, ArraySpec], hidden: Tensor, logits: Tensor, gate: Tensor | None
-) -> dict[str, np.ndarray]:
-    """The block's arrays as they lie on disk."""
-    size, rows = specs["hidden"].chunk[0], len(hidden)
-
-    def padded(x: np.ndarray, spec: ArraySpec) -> np.ndarray:
-        out = np.zeros((size, *x.shape[1:]), spec.disk_dtype)
-        out[:rows] = x
-        return out
-
-    states = hidden.view(torch.uint16) if hidden.dtype == torch.bfloat16 else hidden
-    arrays = {}
-    for name, x in (("hidden", states), ("logits", logits)):
-        by_loop = padded(x.numpy(), specs[name]).swapaxes(0, 1)
-        arrays[name] = np.ascontiguousarray(by_loop)
-    if gate is not None:
-        arrays["gate_logit"] = padded(gate.numpy(), specs["gate_logit"])
-    for name, value in compute_signals(hidden, logits).items():
-        arrays[SIGNAL + name] = padded(value, specs[SIGNAL + name])
-    return arrays
 
 
 def _columns(
@@ -230,5 +206,7 @@ def _digest(*arrays: Tensor | None) -> str:
         if array is not None:
             digest.update(f"{array.dtype}{list(array.shape)}".encode())
             for start in range(0, len(array), 4096):
-                digest.update(array[start : start + 4096].contiguous().view(torch.uint8).numpy())
+                digest.update(
+                    array[start : start + 4096].contiguous().view(torch.uint8).numpy().data
+                )
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Reading a complete store: by split, by loop, in batches, without loading the whole. It never writes."""
+"""Reading a complete store: by split, by loop, in batches, never whole; it writes nothing."""
 
 import json
 import os
@@ -34,8 +34,11 @@ class Store:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "Store":
-        """The store at `path`. Raises StoreError where it is absent, foreign, unfinished, of another
-        schema version, or lacks bytes."""
+        """The store at `path`.
+
+        Raises StoreError where it is absent, foreign, unfinished, of another schema version, or
+        lacks bytes.
+        """
         path = Path(path)
         record = _read_record(path)
         if not record.complete:
@@ -156,7 +159,7 @@ class Store:
         rows: np.ndarray | None = None,
         loop: int | None = None,
     ) -> np.ndarray:
-        """`array` over the examples of `split`, or over `rows`, or over all; of one `loop`, or of all.
+        """`array` over the examples of `split`, over `rows`, or over all; of one `loop` or all.
 
         bfloat16 comes as float32, which holds it exactly.
         """
@@ -227,7 +230,7 @@ class Store:
         checksums = {}
         for name, spec in self._specs.items():
             folder = self.path / name
-            crcs = (crc32c((folder / key).read_bytes()) for key in spec.keys())
+            crcs = (crc32c((folder / key).read_bytes()) for key in spec.chunk_keys())
             checksums[name] = array_checksum(crcs)
         return fingerprint(record=self.record, specs=self._specs.values(), checksums=checksums)
 
@@ -239,7 +242,7 @@ class Store:
     def _column(self, name: str) -> np.ndarray:
         spec = self._spec(name)
         parts = []
-        for index, key in enumerate(spec.keys()):
+        for index, key in enumerate(spec.chunk_keys()):
             file = self.path / name / key
             count = min(spec.chunk[0], len(self) - index * spec.chunk[0])
             if spec.is_string:
@@ -342,7 +345,7 @@ def _read_spec(path: Path, name: str) -> ArraySpec:
 
 
 def _require_chunks(path: Path, spec: ArraySpec) -> None:
-    for key in spec.keys():
+    for key in spec.chunk_keys():
         file = path / spec.name / key
         try:
             size = file.stat().st_size
@@ -350,5 +353,6 @@ def _require_chunks(path: Path, spec: ArraySpec) -> None:
             raise StoreError(f"store {path} is damaged: {spec.name}/{key} is missing") from None
         if not spec.is_string and size != spec.chunk_bytes:
             raise StoreError(
-                f"store {path} is damaged: {spec.name}/{key} has {size} bytes, not {spec.chunk_bytes}"
+                f"store {path} is damaged: {spec.name}/{key} has {size} bytes, "
+                f"not {spec.chunk_bytes}"
             )

@@ -4,7 +4,10 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+from trajdiag.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +50,15 @@ class StoreRecord:
         mine, theirs = (json.loads(json.dumps(record.identity())) for record in (self, other))
         keys = [key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key)]
         return [f"{key} ({mine.get(key)} -> {theirs.get(key)})" for key in keys]
+
+    def require_same(self, wanted: "StoreRecord", path: Path) -> None:
+        """Raise ConfigError where the store at `path`, whose record this is, is not `wanted`."""
+        differences = self.differences(wanted)
+        if differences:
+            raise ConfigError(
+                f"store {path} was made with other options: {', '.join(differences)}; "
+                "choose another --name, or --overwrite it"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

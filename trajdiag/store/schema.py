@@ -1,8 +1,8 @@
 """The store's schema: which arrays it holds, their shapes, and how they lie on disk.
 
-A store is one Zarr v3 group. Examples are cut into blocks; a chunk file holds one block of one array
-(of one loop, for `hidden` and `logits`), uncompressed and C-ordered, so that any Zarr reader opens it
-and a memory map reads it. Chunk keys are flat (`c.BLOCK.LOOP.0`): one folder per array.
+A store is one Zarr v3 group. Examples are cut into blocks; a chunk file holds one block of one
+array (of one loop, for `hidden` and `logits`), uncompressed and C-ordered, so that any Zarr reader
+opens it and a memory map reads it. Chunk keys are flat (`c.BLOCK.LOOP.0`): one folder per array.
 """
 
 import math
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from trajdiag.errors import ConfigError
 
 SCHEMA_VERSION = 1
 SPLITS = ("fit", "val", "test")
@@ -61,7 +63,7 @@ class ArraySpec:
         """Number of chunks along each dimension."""
         return tuple(-(-n // c) for n, c in zip(self.shape, self.chunk, strict=True))
 
-    def keys(self) -> list[str]:
+    def chunk_keys(self) -> list[str]:
         """The chunk files' names, in C order of the grid."""
         return [self.key(index) for index in np.ndindex(self.grid)]
 
@@ -133,7 +135,16 @@ def block_specs(
     gate: bool,
     signals: Sequence[str],
 ) -> dict[str, ArraySpec]:
-    """The arrays that are written block by block; `dtype` is the states'."""
+    """The arrays that are written block by block; `dtype` is the states'.
+
+    Raises ConfigError where there is no depth to choose, nothing to decide, or no example.
+    """
+    if loops < 2:
+        raise ConfigError(f"adaptive depth needs at least 2 loops, got {loops}")
+    if classes < 2:
+        raise ConfigError(f"a decision needs at least 2 classes, got {classes}")
+    if examples < 1:
+        raise ConfigError("a store needs at least 1 example, got 0")
     row = max(d_model * np.dtype(_ON_DISK.get(dtype, dtype)).itemsize, classes * 4, loops * 4)
     block = block_examples(examples, row)
 

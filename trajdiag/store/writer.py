@@ -40,22 +40,19 @@ class StoreWriter:
         record: StoreRecord,
         columns: Columns,
         specs: Mapping[str, ArraySpec],
-        overwrite: bool = False,
     ) -> None:
         """Create the store at `path`, or take up an unfinished one of the same identity.
 
-        Raises StoreError where `path` holds something else or cannot be written, ConfigError where it
-        holds a store of another identity, or a complete one.
+        Raises StoreError where `path` holds something else or cannot be written, ConfigError where
+        it holds a store of another identity, or a complete one.
         """
         self.path = path
         self.specs = dict(specs)
         self._columns = columns.arrays()
         self._journal: int | None = None
-        if overwrite:
-            remove_store(path)
-        found = _existing_record(path)
+        found = existing_record(path)
         if found is not None:
-            _require_same(path, found, record)
+            found.require_same(record, path)
             if found.complete:
                 raise ConfigError(f"store {path} is complete; --overwrite makes it again")
             # the record on disk stays: a store keeps the time at which it was begun
@@ -67,7 +64,9 @@ class StoreWriter:
             self._write_group(record)
         self._lock()
         self._checksums = self._read_journal()
-        if _COLUMNS not in self._checksums:
+        if _COLUMNS in self._checksums:
+            self._require_same_columns()
+        else:
             self._create_arrays()
         self._drop_damaged_blocks()
 
@@ -89,9 +88,12 @@ class StoreWriter:
         return self.specs["hidden"].shape[0]
 
     def write_block(self, block: int, arrays: Mapping[str, np.ndarray]) -> None:
-        """Write a block durably. `arrays` holds, for every array of `specs`, the block's chunks in loop
-        order as they lie on disk, padded to the full block: [loop, example, ...] for `hidden` and
-        `logits`, [example, loop] for the others."""
+        """Write a block durably.
+
+        `arrays` holds, for every array of `specs`, the block's chunks in loop order as they lie on
+        disk, padded to the full block: [loop, example, ...] for `hidden` and `logits`, [example,
+        loop] for the others.
+        """
         sums: dict[str, list[int]] = {}
         for name, spec in self.specs.items():
             chunks = _chunks(arrays[name], spec, len(spec.block_keys(block)))
@@ -191,56 +193,61 @@ class StoreWriter:
         durable.sync_folder(self.path)
         self._commit(_COLUMNS, sums)
 
+    def _require_same_columns(self) -> None:
+        """A task that gives other examples the second time must not be mixed with the first."""
+        for name, (spec, values) in self._columns.items():
+            found = [crc32c(chunk) for chunk in _column_chunks(spec, values).values()]
+            if found != self._checksums[_COLUMNS].get(name):
+                raise ConfigError(
+                    f"store {self.path} was begun with other examples: {name} differs; a task must "
+                    "make the same examples every time. --overwrite begins again"
+                )
+
     def _drop_damaged_blocks(self) -> None:
-        """Forget blocks whose files are not what the journal says, so that they are written again."""
+        """Forget blocks whose files are not what the journal says: they are written again."""
         for block in [key for key in self._checksums if key != _COLUMNS]:
-            for name, spec in self.specs.items():
-                for key, crc in zip(
-                    spec.block_keys(int(block)), self._checksums[block][name], strict=True
-                ):
-                    file = self.path / name / key
-                    if not file.is_file() or crc32c(file.read_bytes()) != crc:
-                        self._checksums.pop(block, None)
-                        break
-                if block not in self._checksums:
-                    break
+            sums = self._checksums[block]
+            if not all(
+                self._is_whole(spec, int(block), sums[name]) for name, spec in self.specs.items()
+            ):
+                del self._checksums[block]
+
+    def _is_whole(self, spec: ArraySpec, block: int, sums: list[int]) -> bool:
+        files = [self.path / spec.name / key for key in spec.block_keys(block)]
+        return all(
+            file.is_file() and crc32c(file.read_bytes()) == crc
+            for file, crc in zip(files, sums, strict=True)
+        )
 
 
 def remove_store(path: Path) -> None:
     """Delete the store at `path`, if there is one; raises StoreError where it is not a store."""
-    if _existing_record(path) is None:
+    if existing_record(path) is None:
         return
+    discarded = path.with_name(path.name + ".discarded")
     with durable.disk_errors(path):
-        shutil.rmtree(path)
+        # gone from its place at once: a kill half way leaves no ruin there
+        shutil.rmtree(discarded, ignore_errors=True)
+        path.rename(discarded)
+        shutil.rmtree(discarded)
 
 
-def _existing_record(path: Path) -> StoreRecord | None:
+def existing_record(path: Path) -> StoreRecord | None:
     """The record of the store at `path`; None where nothing is there."""
-    if not path.exists():
-        return None
-    names = (
-        [p.name for p in path.iterdir() if not p.name.endswith(durable.PARTIAL)]
-        if path.is_dir()
-        else None
-    )
-    if names == []:
+    if not path.exists() or _is_empty(path):
         return None
     try:
         group = json.loads((path / GROUP).read_text(encoding="utf-8"))
         return StoreRecord.from_dict(group["attributes"]["trajdiag"])
     except (OSError, ValueError, KeyError, TypeError):
         raise StoreError(
-            f"{path} exists and is not a store of this version; choose another --name, or move it away"
+            f"{path} exists and is not a store of this version; choose another --name, or move it "
+            "away"
         ) from None
 
 
-def _require_same(path: Path, found: StoreRecord, wanted: StoreRecord) -> None:
-    differences = found.differences(wanted)
-    if differences:
-        raise ConfigError(
-            f"store {path} was made with other options: {', '.join(differences)}; "
-            "choose another --name, or --overwrite it"
-        )
+def _is_empty(path: Path) -> bool:
+    return path.is_dir() and all(p.name.endswith(durable.PARTIAL) for p in path.iterdir())
 
 
 def _chunks(array: np.ndarray, spec: ArraySpec, count: int) -> list[memoryview]:
@@ -252,13 +259,13 @@ def _chunks(array: np.ndarray, spec: ArraySpec, count: int) -> list[memoryview]:
         or array.size != np.prod(shape)
     ):
         raise ValueError(f"{spec.name}: {array.dtype} {array.shape} is not the block of {spec}")
-    return [memoryview(chunk).cast("B") for chunk in array.reshape(shape)]
+    return [chunk.data.cast("B") for chunk in array.reshape(shape)]
 
 
 def _column_chunks(spec: ArraySpec, column: np.ndarray) -> dict[str, bytes]:
     size = spec.chunk[0]
     chunks = {}
-    for index, key in enumerate(spec.keys()):
+    for index, key in enumerate(spec.chunk_keys()):
         part = column[index * size : (index + 1) * size]
         if spec.is_string:
             chunks[key] = strings.encode(part.tolist(), size)

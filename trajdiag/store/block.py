@@ -1,0 +1,99 @@
+"""One block of examples in memory, laid out as on disk, with its signals."""
+
+import math
+import mmap
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trajdiag.errors import NonFiniteError
+from trajdiag.signals import SIGNALS, SignalTracker
+from trajdiag.store.schema import SIGNAL, ArraySpec
+
+_PIECE = 2**17
+"""Numbers per array that signals are computed on at a time: few enough to stay in the cache."""
+
+
+class Block:
+    """Memory for one block, reused from block to block: touching fresh memory is what costs."""
+
+    def __init__(self, specs: Mapping[str, ArraySpec]) -> None:
+        """`specs` as `block_specs` gives them, with every signal."""
+        self.arrays: dict[str, np.ndarray] = {}
+        """Every array's chunks as StoreWriter.write_block takes them."""
+        self._loops, (self._size, _, d_model) = specs["hidden"].shape[1], specs["hidden"].chunk
+        self._piece = max(1, _PIECE // max(d_model, specs["logits"].chunk[2]))
+        self._tracker = SignalTracker()
+        for name, spec in specs.items():
+            if name.startswith(SIGNAL):
+                continue
+            chunks = (self._loops, self._size) if len(spec.shape) == 3 else (self._size,)
+            self.arrays[name] = _pages((*chunks, spec.shape[-1]), spec.disk_dtype)
+        self._signals = _pages((len(SIGNALS), self._size, self._loops), np.dtype(np.float32))
+        for name, values in zip(SIGNALS, self._signals, strict=True):
+            self.arrays[SIGNAL + name] = values
+        self._ids = np.empty(0, str)
+
+    def begin(self, ids: np.ndarray) -> None:
+        """Start a block of the examples `ids`, str [example]; what lies beyond them is padding."""
+        self._ids = ids
+        if len(ids) < self._size:
+            for values in self.arrays.values():
+                by_loop = values.ndim == 3
+                (values[:, len(ids) :] if by_loop else values[len(ids) :])[...] = 0
+
+    def fill(
+        self,
+        at: np.ndarray,
+        hidden: Sequence[Tensor],
+        logits: Sequence[Tensor],
+        gate_logit: Sequence[Tensor] | None,
+    ) -> None:
+        """Put the trajectories of some examples at the places `at` [row] of the block.
+
+        One tensor a loop: `hidden` [row, d_model], float32 `logits` [row, class] and `gate_logit`
+        [row]. Raises NonFiniteError naming the example and the loop.
+        """
+        for start in range(0, len(at), self._piece):
+            rows = slice(start, start + self._piece)
+            place = at[rows]
+            self._tracker.reset()
+            for loop in range(self._loops):
+                h, z = hidden[loop][rows], logits[loop][rows]
+                self._require_finite("hidden state", h, loop, place)
+                self._require_finite("logits", z, loop, place)
+                self.arrays["hidden"][loop][place] = _as_stored(h)
+                self.arrays["logits"][loop][place] = _as_stored(z)
+                if gate_logit is not None:
+                    g = gate_logit[loop][rows]
+                    self._require_finite("gate logit", g[:, None], loop, place)
+                    self.arrays["gate_logit"][place, loop] = _as_stored(g)
+                signals = torch.stack(list(self._tracker.update(h, z).values()))
+                self._signals[:, place, loop] = _as_stored(signals.float())
+
+    def _require_finite(self, what: str, values: Tensor, loop: int, place: np.ndarray) -> None:
+        """`values` [row, ...]. A finite sum proves all finite in one pass; else look closer."""
+        if math.isfinite(float(values.sum(dtype=torch.float32))):
+            return
+        bad = ~torch.isfinite(values).all(1)
+        if bool(bad.any()):
+            example = self._ids[int(place[int(bad.nonzero()[0, 0])])]
+            raise NonFiniteError(
+                f"{what} of example {example} at loop {loop + 1} is NaN or infinite; "
+                "check the model's weights, or compute in another dtype"
+            )
+
+
+def _as_stored(x: Tensor) -> np.ndarray:
+    bits = x.view(torch.uint16) if x.dtype == torch.bfloat16 else x
+    return bits.cpu().numpy()
+
+
+def _pages(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Zeros that begin on a page, as writing past the page cache needs."""
+    memory = mmap.mmap(-1, max(1, math.prod(shape) * dtype.itemsize))
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, dtype, math.prod(shape)).reshape(shape)

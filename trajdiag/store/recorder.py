@@ -1,0 +1,83 @@
+"""Signals, checks and writing in the background, while the model computes the next batch."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trajdiag.store.block import Block
+from trajdiag.store.writer import StoreWriter
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trajectories:
+    """Some examples of one block, every loop of them; one tensor a loop."""
+
+    block: int
+    at: np.ndarray
+    """int64 [row]: their places in the block."""
+    hidden: Sequence[Tensor]
+    """[row, d_model] each."""
+    logits: Sequence[Tensor]
+    """float32 [row, class] each."""
+    gate_logit: Sequence[Tensor] | None
+    """[row] each."""
+
+
+class Recorder:
+    """Writes the blocks that it is given, in a thread of its own.
+
+    A context: leaving it waits until all is written; leaving it by an exception keeps the blocks
+    written so far. What goes wrong in the thread is raised by `put`, or on leaving.
+    """
+
+    def __init__(
+        self,
+        writer: StoreWriter,
+        ids: np.ndarray,
+        *,
+        waiting: int = 2,
+        written: Callable[[int], None] = lambda block: None,
+    ) -> None:
+        """`ids` str [example] name the examples in errors; at most `waiting` batches are held;
+        `written` is called in the thread after each block."""
+        self._writer, self._ids, self._written = writer, ids, written
+        self._waiting, self._taken = waiting, deque[Future[None]]()
+        # one core for the books, the others for the model; the setting is the thread's own
+        self._thread = ThreadPoolExecutor(1, "recorder", torch.set_num_threads, (1,))
+        self._block: Block | None = None
+        self._current, self._missing = -1, 0
+
+    def put(self, batch: Trajectories) -> None:
+        """Hand over a batch. Blocks come one after the other, each complete before the next."""
+        while len(self._taken) >= self._waiting:
+            self._taken.popleft().result()
+        self._taken.append(self._thread.submit(self._take, batch))
+
+    def __enter__(self) -> "Recorder":
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._thread.shutdown(wait=True, cancel_futures=kind is not None)
+        # threads that start later take the setting of whoever set it last
+        torch.set_num_threads(torch.get_num_threads())
+        if kind is None:
+            for taken in self._taken:
+                taken.result()
+
+    def _take(self, batch: Trajectories) -> None:
+        if self._block is None:
+            self._block = Block(self._writer.specs)
+        if batch.block != self._current:
+            rows = self._writer.rows(batch.block)
+            self._current, self._missing = batch.block, len(rows)
+            self._block.begin(self._ids[rows.start : rows.stop])
+        self._block.fill(batch.at, batch.hidden, batch.logits, batch.gate_logit)
+        self._missing -= len(batch.at)
+        if not self._missing:
+            self._writer.write_block(batch.block, self._block.arrays)
+            self._written(batch.block)

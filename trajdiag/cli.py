@@ -9,7 +9,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from cyclopts import App
+from cyclopts import App, CycloptsError, UnknownCommandError
 
 from trajdiag import __version__
 from trajdiag.errors import TrajdiagError, UsageError
@@ -34,7 +34,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        app(tokens, result_action="return_value")
+        app(tokens, result_action="return_value", exit_on_error=False, print_error=False)
+    except UnknownCommandError:
+        # The library's own message would import every verb to suggest one.
+        verbs = ", ".join(name for name in app if not name.startswith("-"))
+        return _fail(f"unknown command {tokens[0]!r}; the commands are {verbs}", 2)
+    except CycloptsError as error:
+        return _fail(f"{error} (see trajdiag {tokens[0]} --help)", 2)
     except UsageError as error:
         return _fail(str(error), 2)
     except TrajdiagError as error:

@@ -1,0 +1,22 @@
+"""`trajdiag extract`."""
+
+import dataclasses
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from trajdiag.commands.console import to_stderr
+from trajdiag.extraction.config import ExtractConfig
+from trajdiag.extraction.freeze import extract as extract_store
+
+
+def extract(config: Annotated[ExtractConfig, Parameter(name="*")]) -> None:
+    """Run a looped model once over a task and store every loop's states, logits and signals.
+
+    Prints the store's path. Running it again is safe: an unfinished store is resumed, a complete one left
+    alone. An option of the task is given as --task-options.max-difficulty 6.
+    """
+    options = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    model, task = options.pop("model"), options.pop("task")
+    options["task_options"] = {k.replace("-", "_"): v for k, v in config.task_options.items()}
+    print(extract_store(model, task, progress=to_stderr, **options).path)

@@ -1,0 +1,74 @@
+"""`trajdiag list`: the names that the other verbs take."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from rich.table import Table
+
+from trajdiag.cachedir import complete_stores, gates_folder, store_name
+from trajdiag.commands.console import print_table
+
+
+def list_names(
+    kind: Literal["models", "tasks", "readouts", "stores", "gates"],
+    *,
+    cache_dir: Annotated[
+        str | None, Parameter(help="Cache root; $TRAJDIAG_CACHE or ./cache by default.")
+    ] = None,
+) -> None:
+    """List models, tasks, readouts, stores or gates, a line each."""
+    table = Table.grid(padding=(0, 2))
+    for row in _LISTS[kind](cache_dir):
+        table.add_row(*row)
+    print_table(table)
+
+
+def _models(cache_dir: str | None) -> list[tuple[str, ...]]:
+    from trajdiag.models.registry import cached_models, shipped_models
+
+    shipped = [(name, "shipped") for name in shipped_models()]
+    return shipped + [(name, "in the cache") for name in cached_models(cache_dir)]
+
+
+def _tasks(cache_dir: str | None) -> list[tuple[str, ...]]:
+    from trajdiag.tasks.registry import TASKS
+
+    return [(name, (task.__doc__ or "").splitlines()[0]) for name, task in sorted(TASKS.items())]
+
+
+def _readouts(cache_dir: str | None) -> list[tuple[str, ...]]:
+    from trajdiag.signals import SIGNALS
+
+    signals = [
+        (s.name, f"stops when {s.direction}, from loop {s.first_loop}", s.formula)
+        for s in SIGNALS.values()
+    ]
+    return [
+        *signals,
+        ("native", "stops when high, from loop 1", "the model's own gate: -log(1 - CDF)"),
+        ("GATE", "stops when high, from loop 1", "each gate fitted on the store, by its name"),
+        ("fixed", "stops when high, from loop 1", "the loop's number: the same depth for all"),
+        ("oracle", "hindsight", "the first loop that is right; no rule, the upper bound"),
+    ]
+
+
+def _stores(cache_dir: str | None) -> list[tuple[str, ...]]:
+    return [(store_name(path), str(path)) for path in complete_stores(cache_dir)]
+
+
+def _gates(cache_dir: str | None) -> list[tuple[str, ...]]:
+    found = []
+    for folder in sorted(gates_folder("*", cache_dir).parent.glob("*/*/config.json")):
+        gate: Path = folder.parent
+        found.append((gate.name, f"on store {gate.parent.name}", str(gate)))
+    return found
+
+
+_LISTS = {
+    "models": _models,
+    "tasks": _tasks,
+    "readouts": _readouts,
+    "stores": _stores,
+    "gates": _gates,
+}

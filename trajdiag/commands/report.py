@@ -1,0 +1,38 @@
+"""`trajdiag report`."""
+
+import dataclasses
+import shlex
+import sys
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from trajdiag.batch_report import report as write_report
+from trajdiag.scoring import ScoreConfig
+
+
+def report(
+    *stores: Annotated[str, Parameter(help="Names or paths; the newest complete one by default.")],
+    reference: Annotated[
+        str | None,
+        Parameter(help="Store to compare with; of each task, the best one on val by default."),
+    ] = None,
+    output: Annotated[
+        str | None, Parameter(help="Folder of the report; one in the cache by default.")
+    ] = None,
+    title: Annotated[str | None, Parameter(help="Title of the report.")] = None,
+    options: Annotated[ScoreConfig, Parameter(name="*")] = ScoreConfig(),  # noqa: B008
+) -> None:
+    """Diagnose stores and write the report: HTML, Markdown, JSON, CSV tables and SVG figures.
+
+    Prints the path of report.html.
+    """
+    path = write_report(
+        stores or None,
+        reference,
+        output=output,
+        title=title,
+        command=shlex.join(["trajdiag", *sys.argv[1:]]),
+        **{f.name: getattr(options, f.name) for f in dataclasses.fields(options)},
+    )
+    print(path)

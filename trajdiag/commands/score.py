@@ -1,0 +1,79 @@
+"""`trajdiag score`: the scoreboard, as a table, JSON or CSV."""
+
+import dataclasses
+import sys
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.table import Table
+
+from trajdiag.commands.console import print_table
+from trajdiag.results import Results, ScoreRow
+from trajdiag.scoring import ScoreConfig
+from trajdiag.scoring import score as score_stores
+
+_COLUMNS = (
+    ("depth@final", "depth", 1),
+    ("accuracy@final", "accuracy %", 100),
+    ("area", "area %", 100),
+    ("depth@95", "depth@95", 1),
+    ("depth@98", "depth@98", 1),
+    ("depth@99", "depth@99", 1),
+    ("spearman", "spearman", 1),
+)
+"""Metric, heading, factor."""
+
+
+def score(
+    *stores: Annotated[str, Parameter(help="Names or paths; the newest complete one by default.")],
+    json_output: Annotated[
+        bool, Parameter(name="--json", negative=(), help="Print all tables as one JSON document.")
+    ] = False,
+    csv: Annotated[bool, Parameter(negative=(), help="Print the score rows as CSV.")] = False,
+    options: Annotated[ScoreConfig, Parameter(name="*")] = ScoreConfig(),  # noqa: B008
+) -> None:
+    """Score every readout of one or more stores.
+
+    Thresholds are chosen on val and reported on test: `depth` and `accuracy` at the least depth within half
+    a point of the last loop, `area` over all mean-depth budgets, `depth@95` at the least depth that reaches
+    95%. Brackets are 95% intervals over test inputs; a dash is a target that val never reaches.
+    """
+    results = score_stores(
+        stores or None, **{f.name: getattr(options, f.name) for f in dataclasses.fields(options)}
+    )
+    if json_output:
+        sys.stdout.write(results.to_json())
+    elif csv:
+        results.to_pandas("scores").to_csv(sys.stdout, index=False)
+    else:
+        for row in results.stores:
+            print_table(_scoreboard(results, row.store))
+
+
+def _scoreboard(results: Results, store: str) -> Table:
+    cells = {(s.readout, s.metric): s for s in results.scores if s.store == store}
+    readouts = [row.readout for row in results.readouts if row.store == store]
+    columns = [column for column in _COLUMNS if any((r, column[0]) in cells for r in readouts)]
+
+    def by_area(readout: str) -> float:
+        area = cells.get((readout, "area"))
+        return -area.value if area is not None and area.value is not None else 0.0
+
+    table = Table(title=store, title_justify="left")
+    table.add_column("readout")
+    for _, heading, _ in columns:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for readout in sorted(readouts, key=by_area):
+        found = [(cells.get((readout, metric)), factor) for metric, _, factor in columns]
+        table.add_row(readout, *(_cell(row, factor) for row, factor in found))
+    return table
+
+
+def _cell(row: ScoreRow | None, factor: float) -> str:
+    if row is None or row.value is None:
+        return "-"
+    digits = 1 if factor == 100 else 2
+    shown = f"{row.value * factor:.{digits}f}"
+    if row.low is None or row.high is None:
+        return shown
+    return f"{shown} [{row.low * factor:.{digits}f}, {row.high * factor:.{digits}f}]"

@@ -1,0 +1,86 @@
+"""`trajdiag show`: what a store holds, where it came from, and whether its bytes are still the same."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.table import Table
+
+from trajdiag.cachedir import find_store
+from trajdiag.commands.console import print_table
+from trajdiag.errors import FingerprintError
+from trajdiag.store.reader import Store
+
+
+def show(
+    store: Annotated[str | None, Parameter(help="Name or path; the newest complete one by default.")] = None,
+    *,
+    verify: Annotated[
+        bool, Parameter(help="Read every byte and compare with the fingerprint; exit 1 where they differ.")
+    ] = False,
+    cache_dir: Annotated[str | None, Parameter(help="Cache root; $TRAJDIAG_CACHE or ./cache by default.")] = None,
+    json_output: Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON.")] = False,
+) -> None:
+    """Show what a store holds."""
+    path = find_store(store, cache_dir)
+    print(path, file=sys.stderr)
+    opened = Store.open(path)
+    if json_output:
+        print(json.dumps(_summary(opened), indent=1, ensure_ascii=False))
+    else:
+        _print(opened)
+    if verify:
+        _verify(opened)
+
+
+def _verify(store: Store) -> None:
+    found = store.compute_fingerprint()
+    if found != store.fingerprint:
+        raise FingerprintError(
+            f"store {store.path} has changed since it was made: fingerprint {found[:12]}, recorded "
+            f"{store.fingerprint[:12]}; extract it again with --overwrite"
+        )
+    print(f"every byte agrees with fingerprint {store.fingerprint[:12]}", file=sys.stderr)
+
+
+def _summary(store: Store) -> dict[str, object]:
+    record = store.record
+    return {
+        "store": store.name,
+        "examples": {split: len(store.rows(split)) for split in store.splits},
+        "loops": store.loops,
+        "d_model": store.d_model,
+        "classes": store.classes,
+        "gate": store.has_gate,
+        "signals": list(store.signal_names),
+        "bytes": _bytes(store.path),
+        **record.to_dict(),
+    }
+
+
+def _print(store: Store) -> None:
+    record, model = store.record, store.record.model
+    counts = ", ".join(f"{split} {len(store.rows(split)):,}" for split in store.splits)
+    facts = Table.grid(padding=(0, 2))
+    for label, value in [
+        ("store", store.name),
+        ("model", f"{model['name']} ({model['family']}, weights {model['sha256'][:12]})"),
+        ("task", f"{record.task['name']} {json.dumps(record.task['parameters'])}"),
+        ("examples", counts),
+        ("shape", f"{store.loops} loops, d_model {store.d_model}, {store.classes} classes"),
+        ("gate", "the model's own" if store.has_gate else "none"),
+        ("signals", ", ".join(store.signal_names)),
+        ("states", f"{record.store_dtype}, computed in {record.compute_dtype}"),
+        ("size", f"{_bytes(store.path) / 1e6:,.1f} MB"),
+        ("created", record.created),
+        ("fingerprint", store.fingerprint),
+        ("made by", " ; ".join(record.commands)),
+    ]:
+        facts.add_row(label, value)
+    print_table(facts)
+
+
+def _bytes(path: Path) -> int:
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

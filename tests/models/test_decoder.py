@@ -99,7 +99,9 @@ def test_packed_groups_agree_with_rows_run_alone(gate):
         if gate == "none":
             assert gates is None
         else:
-            expected = torch.cat([t.gate_logit[:, -1, loop] for t in alone if t.gate_logit is not None])
+            expected = torch.cat(
+                [t.gate_logit[:, -1, loop] for t in alone if t.gate_logit is not None]
+            )
             assert_near(gates, expected)
 
 

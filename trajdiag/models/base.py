@@ -30,7 +30,7 @@ class ModelRecord:
 
 @runtime_checkable
 class LoopedModel(Protocol):
-    """One batch's life: `state = begin(...)`, then `state = step(state)` once per loop, read between.
+    """One batch's life: `state = begin(...)`, then `state = step(state)` per loop, read between.
 
     Every reader takes `at`: None reads all positions, giving [row, position, ...]; an int64 tensor
     [row] reads one position of each row, giving [row, ...]. All run under the caller's grad mode.
@@ -79,7 +79,7 @@ class LoopedModel(Protocol):
 
 
 def take_positions(x: Tensor, at: Tensor | None) -> Tensor:
-    """`x` [row, position, ...] at one position of each row, [row, ...]; all of it if `at` is None."""
+    """`x` [row, position, ...] at one position of each row, [row, ...]; all of it without `at`."""
     if at is None:
         return x
     return x[torch.arange(x.shape[0], device=x.device), at]

@@ -55,9 +55,14 @@ def read_checkpoint(
     """
     content = read_config(folder)
     config = OuroConfig.from_json(content)
+    files = weight_files(folder)
+    if config.num_hidden_layers > len(files):
+        raise CheckpointError(
+            f"{folder}: config.json has num_hidden_layers = {config.num_hidden_layers}, but there "
+            f"are only {len(files)} tensors"
+        )
     with torch.device("meta"):
         decoder = OuroDecoder(config)
-    files = weight_files(folder)
     check_tensors(files, _wanted(decoder, files))
     digest = WeightsHash()
     tensors: dict[str, Tensor] = {}

@@ -1,6 +1,7 @@
 """The Ouro configuration: what config.json says, checked so that nothing that changes the maths is
 passed over."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -9,6 +10,7 @@ from trajdiag.errors import CheckpointError, ConfigError
 
 ModelGate = Literal["none", "linear", "mlp"]
 MODEL_GATES: tuple[ModelGate, ...] = get_args(ModelGate)
+_LARGEST = 2**28
 DTYPES = ("float32", "bfloat16", "float16")
 
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
@@ -64,11 +66,15 @@ class OuroConfig:
     def __post_init__(self) -> None:
         for name in (*_REQUIRED, "num_key_value_heads", "head_dim", "total_ut_steps"):
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ConfigError(f"{name} must be a whole number of at least 1, not {value!r}")
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            if not whole or not 1 <= value <= _LARGEST:
+                raise ConfigError(
+                    f"{name} must be a whole number from 1 to {_LARGEST}, not {value!r}"
+                )
         for name in ("rope_theta", "rms_norm_eps"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not 0 < value < math.inf:
                 raise ConfigError(f"{name} must be a positive number, not {value!r}")
         if self.num_attention_heads % self.num_key_value_heads:
             raise ConfigError(
@@ -215,7 +221,9 @@ def _refuse_unsupported(config: Mapping[str, Any]) -> None:
     for key, neutral in _NEUTRAL.items():
         if config.get(key) not in neutral:
             raise CheckpointError(f"config.json: {key} = {config[key]!r} is not supported")
-    layer_types = config.get("layer_types") or []
+    layer_types = _or(config.get("layer_types"), [])
+    if not isinstance(layer_types, list):
+        raise CheckpointError(f"config.json: layer_types must be a list, not {layer_types!r}")
     other = sorted({str(kind) for kind in layer_types} - {"full_attention"})
     if other:
         raise CheckpointError(f"config.json: layer_types with {', '.join(other)} is not supported")

@@ -31,11 +31,11 @@ def trace(
     attention_mask: Tokens | None = None,
     loops: int | None = None,
 ) -> Trace:
-    """Run `input_ids` [row, position] (or one row, [position]) through `loops` loops, without gradients.
+    """Run `input_ids` [row, position], or one row [position], through the loops, without gradients.
 
     `attention_mask` is 1 on real tokens and 0 on padding; what stands at padded positions means
     nothing. `loops` defaults to the model's T and may be lower or higher. All positions' logits are
-    held at once: row x position x loop x vocab x 4 bytes. Raises ConfigError for inputs of the wrong
+    held at once: row x position x loop x vocab x 4 bytes. Raises ConfigError for inputs of a wrong
     shape, ids outside the vocabulary, and padding on a side that the model does not honour.
     """
     loops = model.loops if loops is None else loops

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from trajdiag.store import strings
+from trajdiag.store.fingerprint import array_checksum, crc32c
 from trajdiag.store.schema import COVARIATE, ArraySpec, column_spec
 
 
@@ -46,3 +48,26 @@ class Columns:
             for name, (dtype, column) in values.items()
             if column is not None
         }
+
+    def checksum(self) -> str:
+        """One checksum of all columns."""
+        return array_checksum(
+            crc32c(chunk)
+            for spec, values in self.arrays().values()
+            for chunk in column_chunks(spec, values).values()
+        )
+
+
+def column_chunks(spec: ArraySpec, values: np.ndarray) -> dict[str, bytes]:
+    """The content of a column's chunk files, by key; the last is padded to the full chunk."""
+    size = spec.chunk[0]
+    chunks = {}
+    for index, key in enumerate(spec.chunk_keys()):
+        part = values[index * size : (index + 1) * size]
+        if spec.is_string:
+            chunks[key] = strings.encode(part.tolist(), size)
+        else:
+            padded = np.zeros(size, spec.disk_dtype)
+            padded[: len(part)] = part
+            chunks[key] = padded.tobytes()
+    return chunks

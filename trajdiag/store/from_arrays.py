@@ -18,7 +18,7 @@ from trajdiag.store.reader import Store
 from trajdiag.store.record import StoreRecord
 from trajdiag.store.schema import SCHEMA_VERSION, SPLITS, block_specs
 from trajdiag.store.versions import software_versions
-from trajdiag.store.writer import StoreWriter, remove_store
+from trajdiag.store.writer import StoreWriter, existing_record, remove_store
 
 Array = np.ndarray | Tensor
 
@@ -49,9 +49,9 @@ def from_arrays(
     class]; `target` [example] class indices; `gate_logit` [example, loop]; `difficulty` [example],
     0 when absent; `group` [example] integers, each example its own when absent; `split` [example]
     of "fit", "val" and "test", drawn by group from `seed` (half, a fifth, three tenths) when
-    absent. The signals are computed. Raises ConfigError for shapes or values that do not fit
-    together or where another store is at `path`, NonFiniteError for NaN or infinity, StoreError
-    where `path` is taken by something else.
+    absent. The signals are computed. The same arrays again open the store that is there. Raises
+    ConfigError for shapes or values that do not fit together or where another store is at `path`,
+    NonFiniteError for NaN or infinity, StoreError where `path` is taken by something else.
     """
     states, z = _tensor("hidden", hidden, 3), _tensor("logits", logits, 3).to(torch.float32)
     if states.dtype not in (torch.float32, torch.bfloat16, torch.float16):
@@ -87,7 +87,7 @@ def from_arrays(
         schema=SCHEMA_VERSION,
         model={"name": "arrays", "family": "arrays", "sha256": _digest(states, z, gate)},
         task={"name": "arrays", "parameters": {}, "notes": {}},
-        config={"dtype": dtype, "seed": seed if split is None else None},
+        config={"dtype": dtype, "columns": columns.checksum()},
         compute_dtype=dtype,
         store_dtype=dtype,
         batch_order="as given",
@@ -101,6 +101,10 @@ def from_arrays(
     path = Path(path)
     if overwrite:
         remove_store(path)
+    found = existing_record(path)
+    if found is not None and found.complete:
+        found.require_same(record, path)
+        return Store.open(path)
     with StoreWriter(path, record=record, columns=columns, specs=specs) as writer:
         block = Block(specs)
         for index in writer.pending:

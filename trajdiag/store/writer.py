@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from trajdiag.errors import ConfigError, StoreError
-from trajdiag.store import durable, strings
-from trajdiag.store.columns import Columns
+from trajdiag.store import durable
+from trajdiag.store.columns import Columns, column_chunks
 from trajdiag.store.fingerprint import array_checksum, crc32c, fingerprint
 from trajdiag.store.record import StoreRecord
 from trajdiag.store.schema import GROUP, ArraySpec, group_metadata
@@ -63,12 +63,16 @@ class StoreWriter:
                 path.mkdir(parents=True, exist_ok=True)
             self._write_group(record)
         self._lock()
-        self._checksums = self._read_journal()
-        if _COLUMNS in self._checksums:
-            self._require_same_columns()
-        else:
-            self._create_arrays()
-        self._drop_damaged_blocks()
+        try:
+            self._checksums = self._read_journal()
+            if _COLUMNS in self._checksums:
+                self._require_same_columns()
+            else:
+                self._create_arrays()
+            self._drop_damaged_blocks()
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def blocks(self) -> int:
@@ -186,7 +190,7 @@ class StoreWriter:
         for name, spec in specs.items():
             files = {GROUP: _json(spec.metadata())}
             if name in self._columns:
-                chunks = _column_chunks(spec, self._columns[name][1])
+                chunks = column_chunks(spec, self._columns[name][1])
                 sums[name] = [crc32c(chunk) for chunk in chunks.values()]
                 files |= chunks
             durable.write_files(self.path / name, files)
@@ -196,7 +200,7 @@ class StoreWriter:
     def _require_same_columns(self) -> None:
         """A task that gives other examples the second time must not be mixed with the first."""
         for name, (spec, values) in self._columns.items():
-            found = [crc32c(chunk) for chunk in _column_chunks(spec, values).values()]
+            found = [crc32c(chunk) for chunk in column_chunks(spec, values).values()]
             if found != self._checksums[_COLUMNS].get(name):
                 raise ConfigError(
                     f"store {self.path} was begun with other examples: {name} differs; a task must "
@@ -260,20 +264,6 @@ def _chunks(array: np.ndarray, spec: ArraySpec, count: int) -> list[memoryview]:
     ):
         raise ValueError(f"{spec.name}: {array.dtype} {array.shape} is not the block of {spec}")
     return [chunk.data.cast("B") for chunk in array.reshape(shape)]
-
-
-def _column_chunks(spec: ArraySpec, column: np.ndarray) -> dict[str, bytes]:
-    size = spec.chunk[0]
-    chunks = {}
-    for index, key in enumerate(spec.chunk_keys()):
-        part = column[index * size : (index + 1) * size]
-        if spec.is_string:
-            chunks[key] = strings.encode(part.tolist(), size)
-        else:
-            padded = np.zeros(size, spec.disk_dtype)
-            padded[: len(part)] = part
-            chunks[key] = padded.tobytes()
-    return chunks
 
 
 def _json(value: object) -> bytes:

@@ -1,0 +1,10 @@
+import pytest
+
+from trajdiag.store import schema
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks of at most 64 examples, so that a small store has several."""
+    monkeypatch.setattr(schema, "BLOCK_EXAMPLES", 64)
+    monkeypatch.setattr(schema, "COLUMN_EXAMPLES", 128)

@@ -1,4 +1,5 @@
-"""Results of planted stores: a small simulation, so that every table and figure has coherent numbers."""
+"""Results of planted stores: a small simulation, so that every table and figure has coherent
+numbers."""
 
 import numpy as np
 
@@ -38,9 +39,9 @@ def planted_results(stores=("mano-fixed-uniform",), examples=1200) -> Results:
     results = Results(
         config={"at": "point", "n_resamples": 1000, "seed": 0, "confidence": 0.95},
         verdict=[
-            "The joint gate's shortfall is the trajectory's: at matched accuracy it runs 0.62 loops more "
-            "than entropy does on the fixed-prior model, and 0.55 of them [0.48, 0.61] remain with the "
-            "best readout on its own frozen states.",
+            "The joint gate's shortfall is the trajectory's: at matched accuracy it runs 0.62 "
+            "loops more than entropy does on the fixed-prior model, and 0.55 of them [0.48, "
+            "0.61] remain with the best readout on its own frozen states.",
             "Use entropy: 1.79 loops [1.74, 1.84] of 5 at 94.6% accuracy.",
             "The readouts' misfit is small: 0.07 loops [0.03, 0.11].",
         ],
@@ -63,8 +64,12 @@ def planted_results(stores=("mano-fixed-uniform",), examples=1200) -> Results:
 
 def _add_store(results: Results, store: str, rng: np.random.Generator, n: int) -> None:
     joint = "joint" in store
-    difficulty = rng.integers(1, 4, n)
-    first_right = np.ceil(difficulty * rng.uniform(0.3, 1.05, n) + (0.45 * difficulty * joint)).clip(1, LOOPS)
+    hardest = 16 if "parity" in store else 3
+    drawn = rng.integers(1, hardest + 1, n)
+    difficulty = drawn * 3 / hardest
+    first_right = np.ceil(
+        difficulty * rng.uniform(0.3, 1.05, n) + (0.45 * difficulty * joint)
+    ).clip(1, LOOPS)
     never = rng.random(n) < 0.015 * difficulty
     loop = np.arange(1, LOOPS + 1)
     lapse = rng.random((n, LOOPS)) < 0.008
@@ -95,10 +100,13 @@ def _add_store(results: Results, store: str, rng: np.random.Generator, n: int) -
             created="2026-08-01T12:00:00Z",
         )
     )
-    for d in (1, 2, 3):
+    difficulty = drawn
+    for d in np.unique(difficulty):
         for t in loop:
             chosen = difficulty == d
-            _profile(results, store, None, "accuracy", t, d, right[chosen, t - 1].mean(), chosen.sum())
+            _profile(
+                results, store, None, "accuracy", t, d, right[chosen, t - 1].mean(), chosen.sum()
+            )
     readouts = {
         name: (loop - first_right[:, None]) + rng.normal(0, noise, (n, LOOPS))
         for name, noise in NOISE.items()
@@ -160,7 +168,9 @@ def _add_readout(results, store, name, values, right, difficulty, target) -> Non
         )
     curve = sorted((d, a) for d, a, _, _ in points)
     grid = np.linspace(1, LOOPS, 200)
-    area = np.interp(grid, [d for d, _ in curve], np.maximum.accumulate([a for _, a in curve])).mean()
+    area = np.interp(
+        grid, [d for d, _ in curve], np.maximum.accumulate([a for _, a in curve])
+    ).mean()
     _score(results, store, name, "area", area, 0.006, n)
     _score(results, store, name, "depth@final", depth, 0.05, n)
     _score(results, store, name, "accuracy@final", accuracy, 0.008, n)
@@ -171,16 +181,22 @@ def _add_readout(results, store, name, values, right, difficulty, target) -> Non
     if name != "fixed":
         spearman = np.corrcoef(exit_loop.argsort().argsort(), difficulty)[0, 1]
         _score(results, store, name, "spearman", spearman, 0.03, n)
-    for d in (1, 2, 3):
+    for d in np.unique(difficulty):
         chosen = difficulty == d
         for t in range(1, LOOPS + 1):
             exits = (exit_loop[chosen] == t).mean()
             _profile(results, store, name, "exits", t, d, exits, chosen.sum())
-            _profile(results, store, name, "signal", t, d, values[chosen, t - 1].mean(), chosen.sum())
+            _profile(
+                results, store, name, "signal", t, d, values[chosen, t - 1].mean(), chosen.sum()
+            )
 
 
 def _compare(results: Results, store: str, reference: str) -> None:
-    for readout, other in (("entropy", "entropy"), ("mlp-ponder", "mlp-ponder"), ("native", "entropy")):
+    for readout, other in (
+        ("entropy", "entropy"),
+        ("mlp-ponder", "mlp-ponder"),
+        ("native", "entropy"),
+    ):
         if readout == "native" and "joint" not in store:
             continue
         for metric, value, half in (
@@ -228,7 +244,9 @@ def _profile(results, store, readout, quantity, loop, difficulty, value, n) -> N
 
 
 def _readout(results, store, name) -> None:
-    kind = name if name in ("fixed", "oracle", "native") else "gate" if "ponder" in name else "signal"
+    kind = (
+        name if name in ("fixed", "oracle", "native") else "gate" if "ponder" in name else "signal"
+    )
     results.readouts.append(
         ReadoutRow(
             store=store,

@@ -44,6 +44,18 @@ class Board:
         row = self.score(store, readout, metric)
         return row.value if row else None
 
+    def point(self, store: str, readout: str, what: str) -> ScoreRow | None:
+        """The `depth` or `accuracy` at the operating point: the user's threshold where one was
+        given."""
+        given = self.score(store, readout, f"{what}@threshold")
+        return given or self.score(store, readout, f"{what}@final")
+
+    def operating_point(self, store: str, readout: str) -> tuple[float, float] | None:
+        """Its depth and accuracy, where it has one."""
+        rows = [self.point(store, readout, what) for what in ("depth", "accuracy")]
+        depth, accuracy = (row.value if row else None for row in rows)
+        return None if depth is None or accuracy is None else (depth, accuracy)
+
     def kind(self, readout: str) -> str:
         """signal, native, gate, fixed or oracle."""
         return next((row.kind for (_, name), row in self.rows.items() if name == readout), "signal")
@@ -55,8 +67,8 @@ class Board:
         return sorted(own, key=lambda name: (self.kind(name) != "oracle", -areas[name]))
 
     def principals(self, store: str) -> list[str]:
-        """The readouts that the first screen compares: the native gate, the best fitted gate, the best
-        signal and fixed depth, as far as the store has them."""
+        """The readouts that the first screen compares: the native gate, the best fitted gate, the
+        best signal and fixed depth, as far as the store has them."""
         ranked = [name for name in self.ranked(store) if (store, name) in self.shares]
         return [
             name
@@ -65,15 +77,23 @@ class Board:
         ]
 
     def featured(self) -> list[str]:
-        """The rules that all of the report's figures draw: the best of each family of signals over all
-        stores, and every store's principals; the native gate, which some stores lack, comes last."""
+        """The rules that the small multiples draw, by their mean area over all stores: the best
+        signal of each family, or the best three where they are the user's own, and the best two
+        fitted gates. The native gate, which some stores lack, comes last."""
         names = list(dict.fromkeys(readout for _, readout in self.rows))
         best_first = sorted(names, key=lambda name: -self._mean_area(name))
-        named = {name for store in self.stores for name in self.principals(store)}
-        for family in FAMILIES:
-            named.update([name for name in best_first if name in family][:1])
+        of_kind = {
+            kind: [name for name in best_first if self.kind(name) == kind]
+            for kind in ("signal", "gate", "native")
+        }
+        of_family = [
+            next((name for name in of_kind["signal"] if name in family), None)
+            for family in FAMILIES
+        ]
+        signals = [name for name in of_family if name] or of_kind["signal"][:3]
+        chosen = {*signals, *of_kind["gate"][:2], *of_kind["native"]}
         return [
-            name for kind in ("signal", "gate", "native") for name in names if name in named and self.kind(name) == kind
+            name for kind in of_kind for name in names if name in chosen and self.kind(name) == kind
         ]
 
     def _mean_area(self, readout: str) -> float:
@@ -107,4 +127,3 @@ def board(results: Results) -> Board:
         profile=dict(profile),
         roles=readout_roles(list(dict.fromkeys(name for _, name in rows))),
     )
-

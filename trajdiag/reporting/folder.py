@@ -13,20 +13,28 @@ from trajdiag.reporting.html import render_html
 from trajdiag.reporting.markdown import render_markdown
 from trajdiag.reporting.names import visible
 from trajdiag.reporting.svg import standalone
-from trajdiag.results import Results
+from trajdiag.results import ROW_TYPES, Results
 
 MARK = "results.json"
-OWN = {"report.html", "report.md", MARK, "tables", "figures"}
-"""What a report folder holds at its top; anything else in it is somebody's own."""
+FIGURES = ("shortfall", "attribution", "frontier", "accuracy", "signals", "exits")
+OWN = {
+    "report.html",
+    "report.md",
+    MARK,
+    *(f"tables/{table}.csv" for table in ROW_TYPES),
+    *(f"figures/{figure}.svg" for figure in FIGURES),
+}
+"""What a report folder may hold; anything else in it is somebody's own."""
 
 
-def write_report(results: Results, folder: str | os.PathLike[str], title: str | None = None) -> Path:
-    """Renders `results` into `folder` and returns it: report.html, report.md, results.json, tables/*.csv
-    and figures/*.svg. The same results give the same bytes.
+def write_report(
+    results: Results, folder: str | os.PathLike[str], title: str | None = None
+) -> Path:
+    """Renders `results` into `folder` and returns it: report.html, report.md, results.json,
+    tables/*.csv and figures/*.svg. The same results give the same bytes.
 
-    A report that is already there is replaced in one step, once the other one is complete on disk. Raises
-    ReportError where `folder` holds anything else, or cannot be written.
-    """
+    A report that is already there is replaced in one step, once the other one is complete on disk.
+    Raises ReportError where `folder` holds anything else, or cannot be written."""
     target = Path(folder).resolve()
     _refuse_foreign(target)
     files = report_files(results, title or default_title(results))
@@ -64,8 +72,8 @@ def report_files(results: Results, title: str) -> dict[str, str]:
 def default_title(results: Results) -> str:
     """What the report is about, in a line."""
     names = [row.store for row in results.stores]
-    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-    return f"Trajectory or readout? {shown}"
+    about = " and ".join(names) if len(names) < 3 else f"{len(names)} stores"
+    return f"Trajectory or readout? {about}"
 
 
 def _refuse_foreign(target: Path) -> None:
@@ -73,16 +81,18 @@ def _refuse_foreign(target: Path) -> None:
         if not target.exists():
             return
         if not target.is_dir():
-            raise ReportError(f"a report is a folder, but {visible(str(target))} is a file; name another --output")
-        held = sorted(path.name for path in target.iterdir())
+            raise ReportError(
+                f"a report is a folder, but {visible(str(target))} is a file; name another --output"
+            )
+        held = sorted(p.relative_to(target).as_posix() for p in target.rglob("*") if not p.is_dir())
     except OSError as error:
         raise _unwritable(target, error) from error
     foreign = [name for name in held if name not in OWN]
     if held and (foreign or MARK not in held):
         others = ", ".join((foreign or held)[:3])
         raise ReportError(
-            f"{visible(str(target))} holds what is not a report's ({visible(others)}); name an empty folder or an "
-            "earlier report as --output"
+            f"{visible(str(target))} holds what is not a report's ({visible(others)}); "
+            "name an empty folder or an earlier report as --output"
         )
 
 
@@ -95,7 +105,8 @@ def _write(path: Path, text: str) -> None:
 
 
 def _swap(whole: Path, target: Path) -> None:
-    """Puts `whole` in the place of `target`, keeping the earlier report until the other one stands there."""
+    """Puts `whole` in the place of `target`, keeping the earlier report until the other one stands
+    there."""
     if not target.exists():
         whole.rename(target)
         return
@@ -117,4 +128,6 @@ def _umask() -> int:
 
 
 def _unwritable(target: Path, error: OSError) -> ReportError:
-    return ReportError(f"the report could not be written to {visible(str(target))}: {error.strerror or error}")
+    return ReportError(
+        f"the report could not be written to {visible(str(target))}: {error.strerror or error}"
+    )

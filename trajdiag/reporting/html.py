@@ -25,7 +25,9 @@ def render_html(board: Board, figures: list[Figure], title: str) -> str:
     environment.filters["visible"] = visible
     environment.filters["inline"] = lambda panel: Markup(panel.inline())
     return environment.get_template("report.html").render(
-        **contents(board, title), figures={figure.name: figure for figure in figures}, colours=Markup(_colours())
+        **contents(board, title),
+        figures={figure.name: figure for figure in figures},
+        colours=Markup(_colours()),
     )
 
 
@@ -34,6 +36,7 @@ def contents(board: Board, title: str) -> dict[str, Any]:
     stores = board.stores
     return {
         "title": visible(title),
+        "meta": _meta(board),
         "results": board.results,
         "summary": tables.summary(board) if len(stores) > 1 else None,
         "scoreboards": [tables.scoreboard(board, store) for store in stores],
@@ -47,14 +50,28 @@ def contents(board: Board, title: str) -> dict[str, Any]:
     }
 
 
+def _meta(board: Board) -> list[str]:
+    """A line for the stores of each task: its name, and their loops and test examples."""
+    alike: dict[str, list[str]] = {}
+    for row in board.stores.values():
+        test = row.examples.get("test", 0)
+        facts = f"{row.task.get('name')}, {row.loops} loops, {test:,} test examples"
+        alike.setdefault(visible(facts), []).append(visible(row.store))
+    return [f"{facts}: {', '.join(stores)}" for facts, stores in alike.items()]
+
+
 def visible_json(value: Any) -> str:
     """Indented JSON whose invisible characters show."""
-    return "\n".join(visible(line) for line in json.dumps(value, indent=2, ensure_ascii=False).splitlines())
+    return "\n".join(
+        visible(line) for line in json.dumps(value, indent=2, ensure_ascii=False).splitlines()
+    )
 
 
 def _colours() -> str:
     """CSS variables and classes of all roles, light and dark."""
     light = "".join(f"--{name}:{role.light};" for name, role in ROLES.items())
     dark = "".join(f"--{name}:{role.dark};" for name, role in ROLES.items())
-    classes = "".join(f".f-{name}{{fill:var(--{name})}}.s-{name}{{stroke:var(--{name})}}" for name in ROLES)
+    classes = "".join(
+        f".f-{name}{{fill:var(--{name})}}.s-{name}{{stroke:var(--{name})}}" for name in ROLES
+    )
     return f":root{{{light}}}\n@media (prefers-color-scheme:dark){{:root{{{dark}}}}}\n{classes}"

@@ -18,8 +18,10 @@ FAMILIES = (CONFIDENCE, PREDICTION_CHANGE, STATE_CHANGE)
 
 METRIC_LABELS = {
     "area": "Area, %",
-    "depth@final": "Loops",
-    "accuracy@final": "Accuracy, %",
+    "depth@final": "Loops at operating point",
+    "accuracy@final": "Accuracy there, %",
+    "depth@threshold": "Loops at threshold",
+    "accuracy@threshold": "Accuracy there, %",
     "depth@matched": "Matched loops",
     "accuracy@matched": "Matched accuracy, %",
     "depth@95": "Loops to 95%",
@@ -48,8 +50,18 @@ def metric_label(metric: str) -> str:
     return METRIC_LABELS.get(metric, visible(metric))
 
 
+def shortened(text: str, most: int) -> str:
+    """`text` cut in the middle to at most this many characters: the ends of names tell them
+    apart."""
+    if len(text) <= most:
+        return text
+    head = (most - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (most - 1 - head) :]}"
+
+
 def visible(text: str) -> str:
-    """`text` with control and invisible format characters (bidi overrides too) written as escapes."""
+    """`text` with control and invisible format characters (bidi overrides too) written as
+    escapes."""
     return "".join(
         f"\\u{ord(c):04x}" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c
         for c in text

@@ -1,5 +1,7 @@
 """Numbers as a report prints them: real minus signs, the decimals that the unit deserves."""
 
+import math
+
 MISSING = "–"
 
 
@@ -20,7 +22,7 @@ def signed(text: str) -> str:
 
 def plain(value: float | None) -> str:
     """Three significant digits, for values of no known unit."""
-    if value is None:
+    if value is None or not math.isfinite(value):
         return MISSING
     return f"{value:.3g}".replace("-", "−")
 
@@ -43,5 +45,7 @@ def metric_text(metric: str, value: float | None) -> str:
 
 
 def _fixed(value: float, decimals: int) -> str:
+    if not math.isfinite(value):
+        return MISSING
     text = f"{value:.{decimals}f}"
     return text.removeprefix("-") if float(text) == 0 else text.replace("-", "−")

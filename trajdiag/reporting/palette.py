@@ -1,9 +1,8 @@
 """The report's colours: one role, one colour on light paper and one on dark.
 
-Hues are Okabe and Ito's (colour-blind safe) and stand for families: confidence is blue, change of the
-prediction green, change of the state purple, gates vermilion. Within a family, lightness and dashes
-tell readouts apart, so a readout keeps its colour in every figure of every report.
-"""
+Hues are Okabe and Ito's (colour-blind safe) and stand for families: confidence is blue, change of
+the prediction green, change of the state purple, gates vermilion. Within a family, lightness and
+dashes tell readouts apart, so a readout keeps its colour in every figure of every report."""
 
 from dataclasses import dataclass
 
@@ -40,8 +39,8 @@ PARTS = _roles(
     ("late", "#f0d27e", "#8a6a1c"),
     ("trajectory", "#3d4a66", "#a9b8d6"),
 )
-"""The attribution's parts, in the order of the bar: the trajectory's share, the same for every readout
-of a store, lies flush with the right end."""
+"""The attribution's parts, in the order of the bar: the trajectory's share, the same for every
+readout of a store, lies flush with the right end."""
 
 READOUTS = _roles(
     ("entropy", "#0072b2", "#58b0ee"),

@@ -1,8 +1,8 @@
-"""matplotlib figures as small themed SVG: colours become roles, so one drawing suits light and dark.
+"""matplotlib figures as small themed SVG: colours become roles, so one drawing suits light and
+dark.
 
-A panel is drawn once. The page inlines panels, so that they reflow on a phone; the files in figures/
-lay the same panels out in a grid on paper of their own.
-"""
+A panel is drawn once. The page inlines panels, so that they reflow on a phone; the files in
+figures/ lay the same panels out in a grid on paper of their own."""
 
 import io
 import re
@@ -12,19 +12,47 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from html import escape
 
-from matplotlib.figure import Figure as Canvas
+import matplotlib
+from matplotlib.axes import Axes
 
+from trajdiag.reporting.names import shortened
 from trajdiag.reporting.palette import ROLE_OF_COLOUR, ROLES
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+WIDTH, NARROW = 324.0, 232.0
+"""Widths of panels, px: of which two or three, and of which several, stand side by side."""
 GAP = 28
 """Space between the panels of a grid, and around it, in px."""
 
-_KEPT = (
-    "d x y x1 y1 x2 y2 width height points transform clip-path fill stroke opacity fill-opacity "
-    "stroke-opacity stroke-width stroke-dasharray stroke-dashoffset stroke-linecap font-size "
-    "font-weight font-style text-anchor href id"
-).split()
+_KEPT = [
+    "d",
+    "x",
+    "y",
+    "x1",
+    "y1",
+    "x2",
+    "y2",
+    "width",
+    "height",
+    "points",
+    "transform",
+    "clip-path",
+    "fill",
+    "stroke",
+    "opacity",
+    "fill-opacity",
+    "stroke-opacity",
+    "stroke-width",
+    "stroke-dasharray",
+    "stroke-dashoffset",
+    "stroke-linecap",
+    "font-size",
+    "font-weight",
+    "font-style",
+    "text-anchor",
+    "href",
+    "id",
+]
 _NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
 _HASHED = re.compile(r"[mpC][0-9a-f]{8,}(?:_\w+)?$")
 """Ids that matplotlib refers to: markers, clip paths and collections. All others only repeat."""
@@ -47,8 +75,7 @@ class Panel:
         """The panel for a page whose style sheet colours the roles."""
         return (
             f'<svg class="panel" viewBox="0 0 {self.width:g} {self.height:g}" role="img" '
-            f'aria-label="{escape(self.alt)}" style="max-width:{1.35 * self.width:.0f}px">'
-            f"{self.body}</svg>"
+            f'aria-label="{escape(self.alt)}">{self.body}</svg>'
         )
 
 
@@ -62,8 +89,8 @@ class Key:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """Panels that belong together, such as one store's; None leaves a place empty, so that columns of
-    several rows line up."""
+    """Panels that belong together, such as one store's; None leaves a place empty, so that columns
+    of several rows line up."""
 
     title: str
     panels: tuple[Panel | None, ...]
@@ -87,16 +114,19 @@ class Figure:
         return [panel for row in self.rows for panel in row.panels if panel]
 
 
-def panel(canvas: Canvas, *, name: str, title: str, alt: str) -> Panel:
-    """The canvas as a panel; `name` must be unique in a report, since ids are derived from it."""
-    import matplotlib
-
+def panel_of(ax: Axes, *, name: str, title: str, alt: str) -> Panel:
+    """The canvas of the axes as a panel; `name`, from which ids are derived, must be unique in a
+    report."""
+    canvas = ax.get_figure(root=True)
+    assert canvas is not None
     width, height = (72 * side for side in canvas.get_size_inches())
     stream = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": name}), warnings.catch_warnings():
         # Text stays text: the reader's fonts, not matplotlib's, must have the glyphs.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        canvas.savefig(stream, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+        canvas.savefig(
+            stream, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
+        )
     body = "".join(_elements(ET.fromstring(stream.getvalue())))
     return Panel(name=name, title=title, alt=alt, width=width, height=height, body=body)
 
@@ -113,14 +143,15 @@ def standalone(figure: Figure) -> str:
     for row in figure.rows:
         if row.title:
             y += GAP - 4
-            drawn.append(_text(GAP, y, row.title, size=13, weight=600))
+            drawn.append(_text(GAP, y, shortened(row.title, int(width / 8)), size=13, weight=600))
         for first in range(0, len(row.panels), columns):
             line = row.panels[first : first + columns]
             y += GAP - 6
             for column, cell_panel in enumerate(line):
                 if cell_panel:
                     x = GAP + column * (cell + GAP)
-                    drawn.append(_text(x, y, cell_panel.title, size=12, role="muted" if row.title else "ink"))
+                    title = shortened(cell_panel.title, int(cell_panel.width / 7))
+                    drawn.append(_text(x, y, title, size=12, role="muted" if row.title else "ink"))
                     drawn.append(f'<g transform="translate({x:g} {y + 8:g})">{cell_panel.body}</g>')
             y += 8 + max((p.height for p in line if p), default=0.0)
     height = y + GAP / 2
@@ -150,7 +181,9 @@ def style_sheet(drawn: Iterable[str]) -> str:
     return f"{rules['light']}@media (prefers-color-scheme:dark){{{rules['dark']}}}"
 
 
-def _text(x: float, y: float, text: str, *, size: float, weight: int = 400, role: str = "ink") -> str:
+def _text(
+    x: float, y: float, text: str, *, size: float, weight: int = 400, role: str = "ink"
+) -> str:
     return (
         f'<text x="{x:g}" y="{y:g}" font-size="{size:g}" font-weight="{weight}" class="f-{role}" '
         f'fill="{ROLES[role].light}">{escape(text)}</text>'
@@ -165,8 +198,9 @@ def _key_lines(keys: Iterable[Key], width: float) -> list[str]:
             lines, line, x = [*lines, line], "", 0.0
         line += (
             f'<rect x="{x:g}" y="0" width="11" height="11" rx="2" class="f-{key.role}" '
-            f'fill="{ROLES[key.role].light}"/>{_text(x + 16, 10, key.label, size=11.5, role="muted")}'
+            f'fill="{ROLES[key.role].light}"/>'
         )
+        line += _text(x + 16, 10, key.label, size=11.5, role="muted")
         x += advance
     return [*lines, line] if line else lines
 
@@ -214,5 +248,7 @@ def _attributes(node: ET.Element) -> dict[str, str]:
 def _rounded(key: str, value: str) -> str:
     if key in ("id", "href", "clip-path", "fill", "stroke"):
         return value
-    text = _NUMBER.sub(lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), value.removesuffix("px"))
+    text = _NUMBER.sub(
+        lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), value.removesuffix("px")
+    )
     return " ".join(text.split())

@@ -12,6 +12,8 @@ from trajdiag.results import ComparisonRow, ScoreRow, StoreRow
 
 SCOREBOARD = (
     "area",
+    "depth@threshold",
+    "accuracy@threshold",
     "depth@final",
     "accuracy@final",
     "depth@matched",
@@ -21,6 +23,11 @@ SCOREBOARD = (
     "depth@99",
     "spearman",
 )
+SHORTFALLS = {
+    "gap": "Shortfall",
+    "trajectory_gap": "Trajectory’s part",
+    "readout_gap": "Readout’s part",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +44,8 @@ class Whisker:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One entry; `interval` and `whisker` belong to its number, `role` is the swatch of its readout."""
+    """One entry; `interval` and `whisker` belong to its number, `role` is the swatch of its
+    readout."""
 
     text: str
     interval: str = ""
@@ -76,15 +84,28 @@ def summary(board: Board) -> Table:
         row = [Cell(text=visible(store)), _final_accuracy(board, store)]
         for kind in kinds:
             name = next((name for name in ranked if board.kind(name) == kind), None)
-            cell = _score_cell(board.score(store, name, "depth@final") if name else None, "depth@final")
+            cell = _score_cell(
+                board.score(store, name, "depth@final") if name else None, "depth@final"
+            )
             row.append(_with_readout(board, name, cell) if name else cell)
-        never = next((parts["trajectory"] for (s, _), parts in board.shares.items() if s == store), None)
-        row.append(Cell(text=percent(never.value), interval=_interval("share", never.low, never.high)) if never else Cell(text=MISSING))
+        never = next(
+            (parts["trajectory"] for (s, _), parts in board.shares.items() if s == store), None
+        )
+        row.append(
+            Cell(text=percent(never.value), interval=_interval("share", never.low, never.high))
+            if never
+            else Cell(text=MISSING)
+        )
         rows.append(tuple(row))
     return Table(
         name="summary",
         title="Stores side by side",
-        head=("Store", "Last loop’s accuracy, %", *[heads[kind] for kind in kinds], "No loop right, %"),
+        head=(
+            "Store",
+            "Last loop’s accuracy, %",
+            *[heads[kind] for kind in kinds],
+            "No loop right, %",
+        ),
         rows=tuple(rows),
         note="Loops are mean exit depths at the operating point.",
     )
@@ -100,7 +121,9 @@ def scoreboard(board: Board, store: str) -> Table:
 def other_scores(board: Board, store: str) -> Table:
     """Everything else that was scored, such as the paper's own protocol."""
     found = dict.fromkeys(metric for s, _, metric in board.scores if s == store)
-    return _score_table(board, store, [m for m in found if m not in SCOREBOARD], name=f"scores-{store}")
+    return _score_table(
+        board, store, [m for m in found if m not in SCOREBOARD], name=f"scores-{store}"
+    )
 
 
 def shares(board: Board, store: str) -> Table:
@@ -111,27 +134,36 @@ def shares(board: Board, store: str) -> Table:
             continue
         parts = board.shares[store, name]
         cells = [
-            Cell(text=percent(parts[p].value), interval=_interval("share", parts[p].low, parts[p].high)) for p in PARTS
+            Cell(
+                text=percent(parts[p].value),
+                interval=_interval("share", parts[p].low, parts[p].high),
+            )
+            for p in PARTS
         ]
         rows.append((_readout_cell(board, name), Cell(text=loops(parts["ok"].depth)), *cells))
     return Table(
         name=f"shares-{store}",
-        title=visible(store),
+        title=f"{visible(store)}: where test examples end up",
         head=("Readout", "Loops", *[f"{PART_LABELS[part].capitalize()}, %" for part in PARTS]),
         rows=tuple(rows),
     )
 
 
 def comparisons(board: Board) -> list[Table]:
-    """One table for each pair of stores: differences by readout, with their intervals on one scale a column."""
-    pairs = dict.fromkeys((row.store, row.reference) for row in board.results.comparisons)
-    return [_comparison_table(board, store, reference) for store, reference in pairs]
+    """For each pair of stores the differences by readout, then the shortfall and its parts;
+    intervals are on one scale a column."""
+    tables: dict[tuple[str, str, bool], list[ComparisonRow]] = {}
+    for row in board.results.comparisons:
+        tables.setdefault((row.store, row.reference, "gap/" in row.metric), []).append(row)
+    return [_comparison_table(board, rows) for rows in tables.values()]
 
 
 def provenance(row: StoreRow) -> list[tuple[str, str]]:
     """What made a store, as terms and descriptions."""
     model, task = row.model, row.task
-    parameters = ", ".join(f"{key}={json.dumps(value)}" for key, value in task.get("parameters", {}).items())
+    parameters = ", ".join(
+        f"{key}={json.dumps(value)}" for key, value in task.get("parameters", {}).items()
+    )
     facts = {
         "Model": f"{model.get('name')} ({model.get('family')}, {model.get('source')})",
         "Revision": model.get("revision"),
@@ -157,8 +189,11 @@ def _score_table(board: Board, store: str, metrics: Sequence[str], *, name: str)
     return Table(name=name, title=visible(store), head=head, rows=tuple(rows))
 
 
-def _comparison_table(board: Board, store: str, reference: str) -> Table:
-    own = [row for row in board.results.comparisons if (row.store, row.reference) == (store, reference)]
+def _comparison_table(board: Board, own: list[ComparisonRow]) -> Table:
+    store, reference = visible(own[0].store), visible(own[0].reference)
+    title = f"{store} minus {reference}" if store != reference else f"Within {store}"
+    if "gap/" in own[0].metric:
+        title = f"Shortfall of {store} against {reference}"
     metrics = list(dict.fromkeys(row.metric for row in own))
     by_pair: dict[tuple[str, str], dict[str, ComparisonRow]] = {}
     for row in own:
@@ -172,8 +207,8 @@ def _comparison_table(board: Board, store: str, reference: str) -> Table:
         rows.append((Cell(text=named, role=_role(board, readout)), *cells))
     unpaired = any(not row.paired for row in own)
     return Table(
-        name=f"comparisons-{store}",
-        title=f"{visible(store)} minus {visible(reference)}",
+        name="comparisons",
+        title=title,
         head=("Readout", *[_difference_label(metric) for metric in metrics]),
         rows=tuple(rows),
         note="The stores hold different examples: these intervals are not paired."
@@ -186,9 +221,9 @@ def _difference_label(metric: str) -> str:
     kind, _, of = metric.partition("/")
     if kind == "share":
         return f"{PART_LABELS.get(of, visible(of)).capitalize()}, points"
-    if kind in ("gap", "trajectory_gap", "readout_gap"):
-        whose = {"gap": "Shortfall", "trajectory_gap": "Trajectory’s part", "readout_gap": "Readout’s part"}[kind]
-        return f"{whose}, {'points of area' if of == 'area' else 'loops' if of.startswith('depth') else visible(of)}"
+    if kind in SHORTFALLS:
+        unit = "points of area" if of == "area" else "loops"
+        return f"{SHORTFALLS[kind]}, {unit}"
     return metric_label(metric).replace(", %", ", points")
 
 
@@ -199,7 +234,9 @@ def _difference_cell(row: ComparisonRow | None, scale: float) -> Cell:
     whisker = None
     if row.low is not None and row.high is not None and scale > 0:
         low, value, high = (50 + 48 * v / scale for v in (row.low, row.value, row.high))
-        whisker = Whisker(zero=50, low=low, value=value, high=high, clear=not row.low <= 0 <= row.high)
+        whisker = Whisker(
+            zero=50, low=low, value=value, high=high, clear=not row.low <= 0 <= row.high
+        )
     return Cell(
         text=signed(metric_text(metric, row.value)),
         interval=_interval(metric, row.low, row.high, difference=True),
@@ -219,11 +256,16 @@ def _score_cell(row: ScoreRow | None, metric: str) -> Cell:
 
 
 def _final_accuracy(board: Board, store: str) -> Cell:
-    row = next((row for (s, _, m), row in board.scores.items() if s == store and m == "final_accuracy"), None)
+    row = next(
+        (row for (s, _, m), row in board.scores.items() if s == store and m == "final_accuracy"),
+        None,
+    )
     return _score_cell(row, "final_accuracy")
 
 
-def _interval(metric: str, low: float | None, high: float | None, *, difference: bool = False) -> str:
+def _interval(
+    metric: str, low: float | None, high: float | None, *, difference: bool = False
+) -> str:
     if low is None or high is None:
         return ""
     ends = (metric_text(metric, low), metric_text(metric, high))
@@ -242,4 +284,8 @@ def _role(board: Board, readout: str) -> str | None:
 def _with_readout(board: Board, readout: str, cell: Cell) -> Cell:
     if board.kind(readout) in ("native", "fixed", "oracle") or cell.text == MISSING:
         return cell
-    return Cell(text=f"{readout_label(readout)} {cell.text}", interval=cell.interval, role=_role(board, readout))
+    return Cell(
+        text=f"{readout_label(readout)} {cell.text}",
+        interval=cell.interval,
+        role=_role(board, readout),
+    )

@@ -1,0 +1,178 @@
+"""The page as a reader's browser meets it."""
+
+import dataclasses
+from html.parser import HTMLParser
+
+import pytest
+
+from tests.reporting.planted import planted_results
+from trajdiag.reporting.board import board
+from trajdiag.reporting.figures import draw_figures
+from trajdiag.reporting.folder import FIGURES
+from trajdiag.reporting.html import render_html
+from trajdiag.results import Results
+
+VOID = {"meta", "link", "br", "hr", "img", "input"}
+HOSTILE = "<script>alert('x')</script> \"q\" & |`$x_1$ \u202egnp.exe\n"
+
+
+class Page(HTMLParser):
+    """Elements with their attributes, the text, and the tags that were left open or closed
+    twice."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def page_of(results: Results) -> Page:
+    indexed = board(results)
+    return Page(
+        render_html(
+            indexed, draw_figures(indexed), results.stores[0].store if results.stores else "none"
+        )
+    )
+
+
+@pytest.fixture(scope="module")
+def batch() -> Page:
+    return page_of(planted_results(["mano-fixed-uniform", "mano-joint-linear"]))
+
+
+def test_the_page_is_well_formed_and_needs_neither_script_nor_network(batch):
+    assert batch.open == []
+    assert not batch.all("script") + batch.all("link") + batch.all("img") + batch.all("iframe")
+    urls = [
+        a.get(key) for _, a in batch.elements for key in ("href", "src", "action") if a.get(key)
+    ]
+    assert urls
+    assert all(
+        url and (url[0] == "#" or "://" not in url) and not url.startswith("//") for url in urls
+    )
+    (policy,) = [
+        a["content"] for a in batch.all("meta") if a.get("http-equiv") == "Content-Security-Policy"
+    ]
+    assert policy is not None
+    assert policy.startswith("default-src 'none'")
+
+
+def test_every_figure_is_on_the_page_and_every_drawing_has_a_text_alternative(batch):
+    assert [a["id"] for a in batch.all("figure")] == [f"figure-{name}" for name in FIGURES]
+    panels = [a for a in batch.all("svg") if a.get("class") == "panel"]
+    assert len(panels) > 20
+    assert all(a.get("role") == "img" and len(a.get("aria-label") or "") > 20 for a in panels)
+    assert all(a.get("aria-hidden") for a in batch.all("svg") if a.get("class") != "panel")
+
+
+def test_links_and_ids_within_the_page_meet(batch):
+    ids = [a["id"] for _, a in batch.elements if a.get("id")]
+    assert len(ids) == len(set(ids))
+    targets = {
+        (a["href"] or "")[1:] for _, a in batch.elements if (a.get("href") or "").startswith("#")
+    }
+    assert targets <= set(ids)
+
+
+def test_the_first_things_said_are_the_verdict_and_the_shares(batch):
+    results = planted_results(["mano-fixed-uniform", "mano-joint-linear"])
+    places = [batch.text.index(sentence) for sentence in results.verdict]
+    assert places == sorted(places)
+    assert (
+        places[-1]
+        < batch.text.index("Attribution at the operating point")
+        < batch.text.index("Scoreboard")
+    )
+
+
+def test_every_score_of_the_scoreboard_is_printed_with_its_interval(batch):
+    results = planted_results(["mano-fixed-uniform", "mano-joint-linear"])
+    row = next(r for r in results.scores if r.readout == "native" and r.metric == "depth@final")
+    assert row.value is not None
+    assert row.low is not None
+    assert row.high is not None
+    assert f"{row.value:.2f}" in batch.text
+    assert f"[{row.low:.2f}, {row.high:.2f}]" in batch.text
+
+
+def test_commands_and_fingerprints_are_printed_as_they_are(batch):
+    for row in planted_results(["mano-fixed-uniform", "mano-joint-linear"]).stores:
+        assert all(command in batch.text for command in row.commands)
+        assert row.fingerprint in batch.text
+
+
+def test_hostile_names_are_shown_and_not_obeyed():
+    results = planted_results(["mano-fixed-uniform", "mano-joint-linear"], examples=60)
+    results.profile.clear()
+    page = page_of(renamed(results, HOSTILE))
+    assert page.open == []
+    assert not page.all("script")
+    assert "<script>alert('x')</script>" in page.text
+    assert "\u202e" not in page.text
+    assert "\\u202egnp.exe" in page.text
+
+
+@pytest.mark.parametrize(
+    "table", ["readouts", "scores", "frontier", "diagnosis", "comparisons", "profile", "findings"]
+)
+def test_a_page_without_one_of_the_tables_still_renders(table):
+    results = planted_results(["mano-joint-linear"], examples=60)
+    results.profile[:] = results.profile[:40]
+    page = page_of(dataclasses.replace(results, **{table: []}))
+    assert page.open == []
+
+
+def test_results_of_nothing_render_too():
+    assert "no verdict" in page_of(Results()).text
+
+
+def test_one_loop_and_undefined_values_render_as_dashes():
+    results = planted_results(["mano-fixed-uniform"], examples=60)
+    first = [row for row in results.profile if row.loop == 1]
+    undefined = [
+        dataclasses.replace(row, value=None, low=None, high=None) for row in results.scores
+    ]
+    page = page_of(
+        dataclasses.replace(
+            results,
+            stores=[dataclasses.replace(results.stores[0], loops=1)],
+            profile=[dataclasses.replace(row, value=float("nan")) for row in first],
+            scores=undefined,
+        )
+    )
+    assert page.open == []
+    assert not {"nan", "nan%", "None"} & set(page.text.split())
+
+
+def renamed(value, name: str):
+    """`value` with the joint store and the MLP gate called `name`."""
+    if isinstance(value, str):
+        return value.replace("mano-joint-linear", name).replace("mlp-ponder", f"{name}g")
+    if isinstance(value, list):
+        return [renamed(item, name) for item in value]
+    if isinstance(value, dict):
+        return {key: renamed(item, name) for key, item in value.items()}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: renamed(getattr(value, f.name), name) for f in dataclasses.fields(value)}
+        return dataclasses.replace(value, **fields)
+    return value

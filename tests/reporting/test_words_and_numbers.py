@@ -1,0 +1,121 @@
+"""What single names, numbers and colours look like in a report."""
+
+import colorsys
+from itertools import combinations, pairwise
+
+import pytest
+
+from tests.reporting.planted import planted_results
+from trajdiag.reporting.board import board
+from trajdiag.reporting.markdown import escaped
+from trajdiag.reporting.names import shortened, visible
+from trajdiag.reporting.numerals import loops, metric_text, percent, signed
+from trajdiag.reporting.palette import (
+    GATES,
+    PAGE,
+    PARTS,
+    READOUTS,
+    ROLE_OF_COLOUR,
+    ROLES,
+    readout_roles,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (percent(0.9534), "95.3"),
+        (percent(-0.021), "−2.1"),
+        (percent(-0.0001), "0.0"),
+        (percent(None), "–"),
+        (loops(1.755), "1.75"),
+        (loops(float("nan")), "–"),
+        (signed(loops(0.5)), "+0.50"),
+        (signed(loops(-0.5)), "−0.50"),
+        (signed(loops(0.0)), "0.00"),
+        (metric_text("depth@95", 2.5), "2.50"),
+        (metric_text("share/early", 0.002), "0.2"),
+        (metric_text("n_reached@95", 1.0), "1"),
+        (metric_text("spearman", -0.514), "−0.51"),
+    ],
+)
+def test_numbers_are_printed_in_the_unit_of_their_metric(text, expected):
+    assert text == expected
+
+
+def test_invisible_characters_are_made_visible():
+    assert visible("a\u202eb\u200bc\nd") == "a\\u202eb\\u200bc\\u000ad"
+    assert visible("Größe 模型") == "Größe 模型"
+
+
+def test_long_names_keep_both_ends():
+    assert shortened("linear-utility-any-later", 13) == "linear…-later"
+    assert shortened("entropy", 13) == "entropy"
+
+
+def test_markdown_cells_cannot_break_their_table_or_open_markup():
+    assert escaped("a|b <i> [x](y)") == "a\\|b \\<i\\> \\[x\\](y)"
+
+
+def test_every_role_has_a_colour_of_its_own():
+    assert len(ROLE_OF_COLOUR) == len(ROLES)
+    assert len({role.dark for role in ROLES.values()}) == len(ROLES)
+
+
+def test_a_known_readout_keeps_its_colour_whatever_else_is_in_the_report():
+    assert (
+        readout_roles(["entropy", "zz"])["entropy"] is readout_roles(["aa", "entropy"])["entropy"]
+    )
+
+
+def test_text_stands_out_from_paper_in_light_and_in_dark():
+    for scheme in ("light", "dark"):
+        paper = getattr(PAGE["paper"], scheme)
+        assert contrast(getattr(PAGE["ink"], scheme), paper) > 12
+        assert contrast(getattr(PAGE["muted"], scheme), paper) > 4.5
+
+
+def test_neighbouring_parts_of_the_bar_differ_in_lightness_so_that_no_hue_is_needed():
+    for scheme in ("light", "dark"):
+        colours = [getattr(role, scheme) for role in PARTS.values()]
+        assert all(contrast(a, b) > 1.4 for a, b in pairwise(colours))
+
+
+def test_readouts_of_one_hue_differ_in_lightness_or_dashes():
+    for a, b in combinations([*READOUTS.values(), *GATES.values()], 2):
+        if abs(hue(a.light) - hue(b.light)) < 0.04:
+            assert contrast(a.light, b.light) > 1.25 or a.dash != b.dash, (a, b)
+
+
+def test_small_multiples_take_the_best_of_each_family_and_the_first_screen_one_of_each_kind():
+    indexed = board(planted_results(["mano-fixed-uniform", "mano-joint-linear"]))
+    assert indexed.featured() == [
+        "entropy",
+        "predictive_kl",
+        "relative_change",
+        "linear-ponder",
+        "mlp-ponder",
+        "native",
+    ]
+    kinds = [indexed.kind(name) for name in indexed.principals("mano-joint-linear")]
+    assert kinds == ["native", "gate", "signal", "fixed"]
+
+
+def contrast(a: str, b: str) -> float:
+    """WCAG's contrast ratio."""
+    light, dark = sorted((luminance(a), luminance(b)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: str) -> float:
+    channels = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in rgb(colour)]
+    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), channels, strict=True))
+
+
+def hue(colour: str) -> float:
+    return colorsys.rgb_to_hsv(*rgb(colour))[0]
+
+
+def rgb(colour: str) -> tuple[float, float, float]:
+    r, g, b = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    return r, g, b

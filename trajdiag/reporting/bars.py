@@ -1,0 +1,175 @@
+"""Bars: where each readout's examples end up, how deep it runs, and whose a shortfall is."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from trajdiag.reporting.canvas import loop_axis, percent_ticks
+from trajdiag.reporting.names import shortened
+from trajdiag.reporting.numerals import loops, percent
+from trajdiag.reporting.palette import PARTS, Role, light
+
+ROW = 40
+"""Height of one readout's row in the attribution and depth panels, px."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """A readout at its operating point."""
+
+    label: str
+    role: Role
+    shares: dict[str, float]
+    """By part; they sum to 1."""
+    depth: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shortfall:
+    """A store's shortfall against its reference, in loops or accuracy points, and its two
+    causes."""
+
+    label: str
+    total: str
+    """The whole, as text."""
+    causes: tuple[tuple[str, str, float, float | None, float | None], ...]
+    """Name, role, value, low, high of each part; positive is a shortfall."""
+
+
+SHORTFALL_ROW = 62
+"""Height of one store's block, px."""
+
+
+def attribution(ax: Axes, bars: Sequence[Bar], start: float) -> None:
+    """One bar a readout over all test examples, on an axis from `start` to 1."""
+    ax.set(xlim=(start, 1), ylim=(ROW * len(bars), 0), yticks=[])
+    ax.spines.left.set_visible(False)
+    beside = ax.get_yaxis_transform()
+    for row, bar in enumerate(bars):
+        y = ROW * row
+        _named(ax, bar, y)
+        ax.text(
+            1,
+            y + 14,
+            f"{percent(bar.shares['ok'])}% right",
+            transform=beside,
+            ha="right",
+            color=light("muted"),
+        )
+        left = 0.0
+        for part in PARTS:
+            share = bar.shares[part]
+            seen = (max(left, start), left + share)
+            left += share
+            if seen[1] <= seen[0]:
+                continue
+            ax.barh(
+                y + 27, seen[1] - seen[0], left=seen[0], height=15, color=light(part), linewidth=0
+            )
+            if part != "ok" and seen[1] - seen[0] > 0.09 * (1 - start):
+                tone = "ink" if part == "late" else "paper"
+                ax.text(
+                    (seen[0] + seen[1]) / 2,
+                    y + 31,
+                    percent(share),
+                    ha="center",
+                    fontsize=10,
+                    color=light(tone),
+                )
+        if start > 0:
+            ax.text(start, y + 31.5, " //", color=light("muted"), fontsize=11)
+    percent_ticks(ax.xaxis, start, 1.0, 4)
+    ax.tick_params(axis="x", length=3)
+
+
+def depths(ax: Axes, bars: Sequence[Bar], last: int, oracle: float | None) -> None:
+    """The same readouts' mean exit depths with their intervals, on an axis of loops."""
+    ax.set(ylim=(ROW * len(bars), 0), yticks=[])
+    ax.spines.left.set_visible(False)
+    loop_axis(ax, last, 0.03 * (last - 1))
+    for row, bar in enumerate(bars):
+        y = ROW * row + 27
+        _named(ax, bar, ROW * row)
+        ax.plot([1, last], [y, y], color=light("faint"), linewidth=1, zorder=0)
+        if oracle is not None:
+            ax.plot([oracle, oracle], [y - 7, y + 7], color=light("oracle"), linewidth=1.6)
+        if bar.low is not None and bar.high is not None:
+            ax.plot(
+                [bar.low, bar.high],
+                [y, y],
+                color=bar.role.light,
+                linewidth=5,
+                solid_capstyle="butt",
+                alpha=0.45,
+            )
+        ax.plot([bar.depth], [y], "o", color=bar.role.light, markersize=7, clip_on=False)
+        ax.text(
+            1,
+            ROW * row + 14,
+            f"{loops(bar.depth)} loops",
+            transform=ax.get_yaxis_transform(),
+            ha="right",
+            color=light("muted"),
+        )
+
+
+def shortfalls(ax: Axes, blocks: Sequence[Shortfall], text: Callable[[float], str]) -> None:
+    """One block a store: a bar from zero for each cause, with its interval."""
+    ends = [0.0]
+    for block in blocks:
+        for _, _, value, low, high in block.causes:
+            ends += [value, value if low is None else low, value if high is None else high]
+    span = max(ends) - min(ends) or 1.0
+    ax.set(
+        xlim=(min(ends) - 0.03 * span, max(ends) + 0.42 * span),
+        ylim=(SHORTFALL_ROW * len(blocks), 0),
+        yticks=[],
+    )
+    ax.spines.left.set_visible(False)
+    ax.locator_params(axis="x", nbins=5)
+    ax.xaxis.set_major_formatter(lambda value, _: text(value).rstrip("0").rstrip(".") or "0")
+    beside = ax.get_yaxis_transform()
+    for number, block in enumerate(blocks):
+        top = SHORTFALL_ROW * number
+        ax.text(0, top + 14, shortened(block.label, 28), transform=beside, fontweight="bold")
+        ax.text(1, top + 14, block.total, transform=beside, ha="right", color=light("muted"))
+        for row, (name, role, value, low, high) in enumerate(block.causes):
+            y = top + 28 + 18 * row
+            ax.barh(y, value, height=13, color=light(role), linewidth=0)
+            reach = max(value, 0.0)
+            if low is not None and high is not None:
+                inside = np.clip((low, high), min(value, 0.0), reach)
+                ax.barh(
+                    y,
+                    high - low,
+                    left=low,
+                    height=5,
+                    color=light(role),
+                    alpha=0.5,
+                    linewidth=0,
+                    zorder=0.5,
+                )
+                ax.barh(
+                    y,
+                    inside[1] - inside[0],
+                    left=inside[0],
+                    height=5,
+                    color=light("paper"),
+                    alpha=0.6,
+                    linewidth=0,
+                )
+                reach = max(reach, high)
+            ax.text(reach + 0.02 * span, y + 4, f"{name} {text(value)}", fontsize=10.5)
+    ax.plot([0, 0], [SHORTFALL_ROW * len(blocks), 20], color=light("muted"), linewidth=1)
+
+
+def _named(ax: Axes, bar: Bar, y: float) -> None:
+    beside = ax.get_yaxis_transform()
+    ax.plot(
+        [0.012], [y + 10], "s", color=bar.role.light, transform=beside, markersize=8, clip_on=False
+    )
+    ax.text(0.042, y + 14, shortened(bar.label, 27), transform=beside, fontweight="bold")

@@ -1,0 +1,183 @@
+"""Curves: accuracy against depth, and signals by loop."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from trajdiag.reporting.canvas import height, loop_axis, percent_ticks
+from trajdiag.reporting.names import shortened
+from trajdiag.reporting.numerals import loops, tick
+from trajdiag.reporting.palette import Role, light
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """A readout's operating points in order of depth."""
+
+    label: str
+    role: Role
+    depth: np.ndarray
+    accuracy: np.ndarray
+    chosen: tuple[float, float] | None
+    """Depth and accuracy of the operating point."""
+    main: bool
+    """Drawn in full strength, and named."""
+
+
+def frontier(
+    ax: Axes,
+    curves: Sequence[Curve],
+    fixed: Curve | None,
+    oracle: Curve | None,
+    last: int,
+    low: float,
+) -> None:
+    """Accuracy against mean depth: every threshold of every readout, forced exits, and
+    hindsight."""
+    ax.set_ylim(low, 1.0)
+    ax.grid(axis="y", color=light("faint"), linewidth=0.8)
+    ax.set_axisbelow(True)
+    ax.spines.left.set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    loop_axis(ax, last)
+    percent_ticks(ax.yaxis, low, 1.0, 4)
+    if oracle is not None:
+        ax.plot(oracle.depth, oracle.accuracy, color=light("oracle"), linewidth=1.2, dashes=(2, 2))
+    if fixed is not None:
+        ax.plot(fixed.depth, fixed.accuracy, "-", color=light("fixed"), linewidth=1)
+        ax.plot(
+            fixed.depth,
+            fixed.accuracy,
+            "o",
+            markersize=5.5,
+            mfc=light("paper"),
+            mec=light("fixed"),
+            clip_on=False,
+        )
+    for curve in sorted(curves, key=lambda c: c.main):
+        ax.plot(
+            curve.depth,
+            curve.accuracy,
+            linestyle=curve.role.dash if curve.main else "-",
+            color=curve.role.light,
+            linewidth=1.9 if curve.main else 0.8,
+            alpha=1 if curve.main else 0.4,
+        )
+    for curve in curves:
+        if curve.main and curve.chosen:
+            ax.plot(
+                *curve.chosen,
+                "o",
+                color=curve.role.light,
+                mec=light("paper"),
+                markersize=7.5,
+                clip_on=False,
+            )
+    _frontier_key(ax, [c for c in curves if c.main], fixed, oracle)
+
+
+def signal(ax: Axes, values: np.ndarray, difficulties: Sequence[float], role: Role) -> None:
+    """Mean signal by loop, `values` [difficulty, loop], one line a difficulty: the darker the
+    harder."""
+    rows, last = values.shape
+    ax.grid(axis="y", color=light("faint"), linewidth=0.8)
+    ax.spines.left.set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    ax.locator_params(axis="y", nbins=4)
+    ax.yaxis.set_major_formatter(lambda value, _: tick(value))
+    loop_axis(ax, last)
+    loop = np.arange(1, last + 1)
+    for row in range(rows):
+        strength = 1.0 if rows == 1 else 0.3 + 0.7 * row / (rows - 1)
+        known = np.isfinite(values[row])
+        ax.plot(
+            loop[known],
+            values[row, known],
+            color=role.light,
+            alpha=strength,
+            linewidth=1.6,
+            marker="o",
+            markersize=3.5,
+            clip_on=False,
+        )
+    _name_ends(ax, values, difficulties)
+
+
+def _name_ends(ax: Axes, values: np.ndarray, difficulties: Sequence[float]) -> None:
+    """The easiest and the hardest difficulty beside their last points, where there is room for
+    both."""
+    low, high = ax.get_ylim()
+    room = 11 * (high - low) / height(ax)
+    taken: list[float] = []
+    for row in dict.fromkeys((0, len(difficulties) - 1)):
+        known = np.flatnonzero(np.isfinite(values[row]))
+        if len(known) and all(abs(values[row, known[-1]] - y) > room for y in taken):
+            taken.append(float(values[row, known[-1]]))
+            ax.annotate(
+                tick(difficulties[row]),
+                (known[-1] + 1, taken[-1]),
+                (5, 0),
+                textcoords="offset points",
+                va="center_baseline",
+                fontsize=10,
+                color=light("muted"),
+                annotation_clip=False,
+            )
+
+
+def _frontier_key(
+    ax: Axes, curves: Sequence[Curve], fixed: Curve | None, oracle: Curve | None
+) -> None:
+    """Names in the corner that curves leave empty, each with the depth of its operating point."""
+    entries: list[tuple[str, str, Any, float | None]] = [
+        (c.label, c.role.light, c.role.dash, c.chosen[0] if c.chosen else None) for c in curves
+    ]
+    if oracle is not None:
+        entries.append(
+            ("oracle", light("oracle"), (0, (2, 2)), oracle.chosen[0] if oracle.chosen else None)
+        )
+    if fixed is not None:
+        entries.append(
+            ("fixed depth", light("fixed"), "-", fixed.chosen[0] if fixed.chosen else None)
+        )
+    tall = height(ax)
+    behind = Rectangle(
+        (0.4, 0.006), 0.6, (8 + 14 * len(entries)) / tall, transform=ax.transAxes, zorder=1.9
+    )
+    behind.set(facecolor=light("paper"), alpha=0.85, linewidth=0)
+    ax.add_patch(behind)
+    for row, (label, colour, dash, depth) in enumerate(reversed(entries)):
+        y = (9 + 14 * row) / tall
+        ax.plot(
+            [0.42, 0.5],
+            [y + 4 / tall] * 2,
+            color=colour,
+            linestyle=dash,
+            linewidth=2,
+            transform=ax.transAxes,
+        )
+        if label == "fixed depth":
+            ax.plot(
+                [0.46],
+                [y + 4 / tall],
+                "o",
+                markersize=5,
+                mfc=light("paper"),
+                mec=colour,
+                transform=ax.transAxes,
+            )
+        ax.text(0.525, y, shortened(label, 17), transform=ax.transAxes, fontsize=10)
+        if depth is not None:
+            ax.text(
+                0.985,
+                y,
+                loops(depth),
+                transform=ax.transAxes,
+                fontsize=10,
+                ha="right",
+                color=light("muted"),
+            )

@@ -1,6 +1,7 @@
 """MANO: answers, balance, seeds, overlap."""
 
 import hashlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from trajdiag.errors import ConfigError
 from trajdiag.tasks.base import IGNORE, SPLITS, TrainableTask
 from trajdiag.tasks.mano import Mano
 
-SMALL = {"fit": 600, "val": 300, "test": 300}
+SMALL: dict[str, Any] = {"fit": 600, "val": 300, "test": 300}
 MANO_DIGEST = "2706de8f6a6abe6b35145321256825964ae0019aa13d1818f0a196b41605c09e"
 
 
@@ -171,7 +172,7 @@ def test_a_split_of_size_0_is_missing() -> None:
         ("seeds", (1, 1, 2)),
     ],
 )
-def test_a_bad_option_is_named_in_one_line(option: str, value: object) -> None:
+def test_a_bad_option_is_named_in_one_line(option: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=f"task option {option} must be") as caught:
         Mano(**{option: value})
     assert "\n" not in str(caught.value)

@@ -1,6 +1,7 @@
 """Parity: answers, balance, the count of ones."""
 
 import hashlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from trajdiag.errors import ConfigError
 from trajdiag.tasks.base import IGNORE, TrainableTask
 from trajdiag.tasks.parity import Parity
 
-SMALL = {"fit": 600, "val": 300, "test": 300}
+SMALL: dict[str, Any] = {"fit": 600, "val": 300, "test": 300}
 PARITY_DIGEST = "8d7c1f2920ad4be32ca7196b9664033760b7446d9d850ef175b03e28fc547002"
 
 
@@ -65,6 +66,6 @@ def test_training_rows_ask_for_the_parity_so_far_at_every_bit() -> None:
 
 
 @pytest.mark.parametrize(("option", "value"), [("min_difficulty", 0), ("max_difficulty", 5000)])
-def test_a_bad_option_is_named_in_one_line(option: str, value: object) -> None:
+def test_a_bad_option_is_named_in_one_line(option: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=f"task option {option} must be"):
         Parity(**{option: value})

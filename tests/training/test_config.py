@@ -1,5 +1,7 @@
 """Training options, presets and what changes over the steps."""
 
+from typing import Any
+
 import pytest
 
 from trajdiag.errors import ConfigError, UnknownNameError
@@ -43,7 +45,7 @@ def test_a_task_of_the_users_own_takes_manos_sizes_without_its_options() -> None
         ({"name": "mine"}, "mine"),
     ],
 )
-def test_the_checkpoints_name_tells_what_it_is(options: dict, expected: str) -> None:
+def test_the_checkpoints_name_tells_what_it_is(options: dict[str, Any], expected: str) -> None:
     assert train_config(**options).checkpoint_name == expected
 
 
@@ -57,7 +59,7 @@ def test_identity_leaves_out_where_and_how_loudly() -> None:
     ("option", "value"),
     [("steps", 0), ("lam", 1.0), ("beta", -1.0), ("lr", 0.0), ("final_lr", 1.0), ("d_model", 20)],
 )
-def test_a_bad_value_is_named(option: str, value: float) -> None:
+def test_a_bad_value_is_named(option: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=f"training option {option} must be"):
         train_config(**{option: value})
 
@@ -65,7 +67,7 @@ def test_a_bad_value_is_named(option: str, value: float) -> None:
 def test_unknown_names_list_what_exists() -> None:
     with pytest.raises(UnknownNameError, match="'fast'; existing: paper, quick"):
         train_config("fast")
-    with pytest.raises(UnknownNameError, match="unknown training option 'rate'; existing: .*lr"):
+    with pytest.raises(UnknownNameError, match=r"unknown training option 'rate'; existing: .*lr"):
         train_config(rate=1)
     with pytest.raises(UnknownNameError, match="unknown objective 'last'; existing: final"):
         train_config(objective="last")

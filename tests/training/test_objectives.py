@@ -1,5 +1,7 @@
 """Objectives against the formulas in numpy."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -16,7 +18,7 @@ GATE = RNG.normal(size=(ROWS, LOOPS))
 CE = -log_softmax(LOGITS, axis=-1)[np.arange(ROWS), :, TARGET]
 
 
-def objective(kind: str, prior: str = "uniform", beta: float = 0.0, gate: bool = False) -> float:
+def objective(kind: Any, prior: Any = "uniform", beta: float = 0.0, gate: bool = False) -> float:
     made = make_objective(kind, loops=LOOPS, prior_kind=prior, lam=0.3, beta=beta)
     gate_logit = torch.from_numpy(GATE) if gate else None
     return made(torch.from_numpy(LOGITS), torch.from_numpy(TARGET), gate_logit).item()

@@ -29,6 +29,18 @@ def difficulty_bins(difficulty: NDArray[np.floating], most: int) -> Bins:
     return Bins(code=code, centre=np.bincount(code[known], weights=difficulty[known]) / counts)
 
 
+def means_by_bin(values: NDArray[np.generic], bins: Bins) -> NDArray[np.float64]:
+    """Mean of `values` [example, loop] over the examples of each bin, [bin, loop]; what is not
+    finite is left out, and NaN stands where nothing is left."""
+    known = bins.code >= 0
+    member = bins.code[known] == np.arange(len(bins.centre))[:, None]
+    numbers = values[known].astype(np.float64)
+    finite = np.isfinite(numbers)
+    counts = member @ finite.astype(np.float64)
+    sums = member @ np.where(finite, numbers, 0.0)
+    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+
+
 def spearman(a: NDArray[np.number], b: NDArray[np.number]) -> float:
     """Spearman's rank correlation of two columns [example], ties at their mid-rank, examples
     without a value in `b` left out; NaN where a column is constant."""
@@ -43,6 +55,7 @@ def spearman_of_table(table: NDArray[np.floating]) -> NDArray[np.float64]:
     NaN where a margin has one level only.
     """
     total = table.sum(axis=(-2, -1))[..., None]
+    total = np.where(total > 0, total, np.nan)
     rank_a, rank_b = (
         _table_ranks(table.sum(axis=-1), total),
         _table_ranks(table.sum(axis=-2), total),

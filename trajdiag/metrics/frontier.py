@@ -183,7 +183,7 @@ def _sort_float64(
     order = np.argsort(-best)
     falling = best[order]
     ends = _group_ends(falling)
-    return falling[ends], *_sums(step[order], ends)
+    return falling[ends].astype(np.float64), *_sums(step[order], ends)
 
 
 def _sums(

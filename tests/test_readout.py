@@ -1,0 +1,46 @@
+"""Readouts of a store: which there are, and what their values are."""
+
+import numpy as np
+import pytest
+
+from tests.trajectories import planted
+from trajdiag.readout import list_readouts, oracle
+from trajdiag.signals import SIGNALS
+
+
+def store_with_gate(path, gate_logit):
+    return planted(path, np.ones(gate_logit.shape, bool), gate_logit=gate_logit)
+
+
+def test_a_store_has_its_signals_fixed_loops_and_its_own_gate(tmp_path):
+    store = store_with_gate(tmp_path / "a.zarr", np.zeros((10, 3)))
+    names = [readout.name for readout in list_readouts(store, cache_dir=tmp_path)]
+    assert names == ["native", *SIGNALS, "fixed"]
+    plain = planted(tmp_path / "b.zarr", np.ones((10, 3), bool))
+    assert "native" not in [readout.name for readout in list_readouts(plain, cache_dir=tmp_path)]
+
+
+def test_the_native_gate_ranks_as_its_cdf_and_beyond_where_that_saturates(tmp_path):
+    gate_logit = np.random.default_rng(0).normal(0, 2, (10, 4))
+    gate_logit[0] = [40.0, 41.0, 0.0, 0.0]
+    store = store_with_gate(tmp_path / "a.zarr", gate_logit)
+    native = list_readouts(store, cache_dir=tmp_path)[0]
+    values = native.values(store, "test")
+    hazard = 1 / (1 + np.exp(-store.numpy("gate_logit", split="test").astype(np.float64)))
+    cdf = 1 - np.cumprod(1 - hazard, axis=1)
+    np.testing.assert_allclose(1 - np.exp(-values[:, :-1]), cdf[:, :-1], atol=1e-12)
+    assert np.isposinf(values[:, -1]).all()
+    certain = native.values(store, "fit")[0]
+    assert certain[0] < certain[1] < certain[2]
+
+
+def test_fixed_loops_are_a_signal_that_counts(tmp_path):
+    store = store_with_gate(tmp_path / "a.zarr", np.zeros((10, 3)))
+    fixed = list_readouts(store, cache_dir=tmp_path)[-1]
+    np.testing.assert_array_equal(fixed.values(store, "val"), np.tile([1, 2, 3], (4, 1)))
+
+
+def test_hindsight_has_no_values(tmp_path):
+    store = store_with_gate(tmp_path / "a.zarr", np.zeros((10, 3)))
+    with pytest.raises(ValueError, match="oracle"):
+        oracle().values(store, "test")

@@ -1,0 +1,155 @@
+"""What was scored, as tidy rows."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trajdiag.evaluation import Evaluation, Scored
+from trajdiag.metrics.bootstrap import Estimate, interval
+from trajdiag.metrics.difficulty import means_by_bin
+from trajdiag.results import (
+    FrontierRow,
+    ProfileRow,
+    ReadoutRow,
+    Results,
+    ScoreRow,
+    StoreRow,
+)
+
+
+def rows(
+    scored: Sequence[Scored], *, confidence: float, config: dict[str, Any], command: str | None
+) -> Results:
+    """The tables of what was scored; `config` and `command` are recorded as they are."""
+    return Results(
+        stores=[_store_row(s, command) for s in scored],
+        readouts=[_readout_row(s, e) for s in scored for e in s.evaluations],
+        scores=[row for s in scored for row in _score_rows(s, confidence)],
+        frontier=[row for s in scored for e in s.evaluations for row in _frontier_rows(s, e)],
+        profile=[row for s in scored for row in _profile_rows(s)],
+        config={"at": "point", **config, "matched": {s.name: s.matched for s in scored}},
+    )
+
+
+def _store_row(scored: Scored, command: str | None) -> StoreRow:
+    store = scored.outcomes.store
+    gates = [e.readout.gate for e in scored.evaluations if e.readout.gate is not None]
+    commands = [*store.record.commands, *(c for gate in gates for c in gate.commands)]
+    return StoreRow(
+        store=store.name,
+        fingerprint=store.fingerprint,
+        model=store.record.model,
+        task=store.record.task,
+        loops=store.loops,
+        classes=store.classes,
+        d_model=store.d_model,
+        examples={split: len(store.rows(split)) for split in store.splits},
+        commands=[*commands, *([command] if command else [])],
+        versions=store.record.versions,
+        created=store.record.created,
+    )
+
+
+def _readout_row(scored: Scored, evaluation: Evaluation) -> ReadoutRow:
+    readout = evaluation.readout
+    return ReadoutRow(
+        store=scored.name,
+        readout=readout.name,
+        kind=readout.kind,
+        direction=readout.direction,
+        first_loop=readout.first_loop,
+        unit=readout.unit,
+    )
+
+
+def _score_rows(scored: Scored, confidence: float) -> list[ScoreRow]:
+    found = []
+
+    def add(readout: str, metric: str, estimate: Estimate, n: int | None = None) -> None:
+        value, low, high = interval(estimate, confidence)
+        found.append(
+            ScoreRow(
+                store=scored.name,
+                readout=readout,
+                metric=metric,
+                split="test",
+                value=value,
+                low=low,
+                high=high,
+                n=len(scored.outcomes.test) if n is None else n,
+            )
+        )
+
+    for evaluation in scored.evaluations:
+        name = evaluation.readout.name
+        for metric, estimate in evaluation.estimates.items():
+            add(name, metric, estimate)
+        for point, reached in evaluation.reached.items():
+            add(name, f"n_reached@{point}", np.array([float(reached)]), n=1)
+        if evaluation.readout.kind != "oracle":
+            add(name, f"threshold@{evaluation.at}", np.array([evaluation.threshold]))
+    best_loop = int(scored.outcomes.val.mean(axis=0).argmax())
+    add("fixed", "final_accuracy", scored.final[:, -1])
+    add("fixed", "best_depth", np.array([best_loop + 1.0]))
+    add("fixed", "accuracy@best_depth", scored.final[:, best_loop])
+    for loop in range(scored.final.shape[1]):
+        add("fixed", f"accuracy@loop={loop + 1}", scored.final[:, loop])
+    return found
+
+
+def _frontier_rows(scored: Scored, evaluation: Evaluation) -> list[FrontierRow]:
+    """The operating points from shallow to deep, with the anchors leave at loop 1 and run to T."""
+    curve = evaluation.frontier
+    points = [
+        (
+            None if np.isnan(t) or evaluation.readout.kind == "oracle" else float(t),
+            float(d),
+            float(a),
+        )
+        for t, d, a in zip(curve.threshold, curve.depth, curve.accuracy, strict=True)
+    ][::-1]
+    loops = scored.outcomes.test.shape[1]
+    if points[0][1] > 1:
+        points.insert(0, (None, 1.0, float(scored.final[0, 0])))
+    if points[-1][1] < loops:
+        points.append((None, float(loops), points[-1][2]))
+    return [
+        FrontierRow(
+            store=scored.name,
+            readout=evaluation.readout.name,
+            threshold=threshold,
+            depth=depth,
+            accuracy=accuracy,
+        )
+        for threshold, depth, accuracy in points
+    ]
+
+
+def _profile_rows(scored: Scored) -> list[ProfileRow]:
+    bins = scored.outcomes.bins
+    counts = np.bincount(bins.code[bins.code >= 0], minlength=len(bins.centre))
+    tables: list[tuple[str | None, str, NDArray[np.float64]]] = [
+        (None, "accuracy", means_by_bin(scored.outcomes.test, bins))
+    ]
+    for evaluation in scored.evaluations:
+        name = evaluation.readout.name
+        if evaluation.signal is not None:
+            tables.append((name, "signal", evaluation.signal))
+        if evaluation.readout.kind not in ("oracle", "fixed"):
+            tables.append((name, "exits", evaluation.exits))
+    return [
+        ProfileRow(
+            store=scored.name,
+            readout=readout,
+            quantity=quantity,
+            loop=loop + 1,
+            difficulty=float(bins.centre[level]),
+            value=float(table[level, loop]),
+            n=int(counts[level]),
+        )
+        for readout, quantity, table in tables
+        for level, loop in np.ndindex(table.shape)
+        if np.isfinite(table[level, loop])
+    ]

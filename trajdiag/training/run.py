@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
+from safetensors.torch import save as serialized
 from torch import Tensor
 
 from trajdiag.errors import CheckpointError, ConfigError, NonFiniteError
@@ -90,8 +91,9 @@ class TrainingRun:
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         on_cpu = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
         try:
-            save_file(on_cpu, temporary, metadata={"progress": json.dumps(progress)})
-            with temporary.open("rb") as file:
+            with temporary.open("wb") as file:
+                file.write(serialized(on_cpu, {"progress": json.dumps(progress)}))
+                file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)
         finally:

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from tests.trajectories import planted
+from trajdiag.errors import ConfigError, FingerprintError, UnknownNameError
+from trajdiag.gates.frozen_fit import fit_gate
 from trajdiag.readout import list_readouts, oracle
 from trajdiag.signals import SIGNALS
 
@@ -44,3 +46,34 @@ def test_hindsight_has_no_values(tmp_path):
     store = store_with_gate(tmp_path / "a.zarr", np.zeros((10, 3)))
     with pytest.raises(ValueError, match="oracle"):
         oracle().values(store, "test")
+
+
+def test_gates_fitted_on_the_store_are_readouts_all_of_them_or_those_named(tmp_path):
+    store = store_with_gate(tmp_path / "a.zarr", np.zeros((60, 3)))
+    options = {"kind": "linear", "epochs": 1, "cache_dir": str(tmp_path)}
+    ponder = fit_gate(store, objective="ponder", **options)
+    fit_gate(store, objective="correctness", **options)
+    found = {r.name: r for r in list_readouts(store, cache_dir=tmp_path) if r.kind == "gate"}
+    assert {name: r.scale for name, r in found.items()} == {
+        "linear-correctness": "logit",
+        "linear-ponder": "hazard",
+    }
+    for split in ("val", "test"):
+        values = found["linear-ponder"].values(store, split)
+        np.testing.assert_array_equal(values, ponder.values(store, split))
+    named = list_readouts(store, gates=["linear-ponder"], cache_dir=tmp_path)
+    assert [r.name for r in named if r.kind == "gate"] == ["linear-ponder"]
+    with pytest.raises(UnknownNameError, match="existing: linear-correctness, linear-ponder"):
+        list_readouts(store, gates=["mlp-ponder"], cache_dir=tmp_path)
+
+
+def test_a_gate_of_another_store_or_of_a_readouts_name_is_refused(tmp_path):
+    one = store_with_gate(tmp_path / "a.zarr", np.zeros((60, 3)))
+    other = store_with_gate(tmp_path / "b.zarr", np.ones((60, 3)))
+    fit_gate(one, kind="linear", epochs=1, cache_dir=str(tmp_path))
+    folder = tmp_path / "gates" / "a" / "linear-ponder"
+    with pytest.raises(FingerprintError):
+        list_readouts(other, gates=[folder], cache_dir=tmp_path)
+    fit_gate(one, kind="linear", epochs=1, name="entropy", cache_dir=str(tmp_path))
+    with pytest.raises(ConfigError, match="two readouts of store a are named entropy"):
+        list_readouts(one, cache_dir=tmp_path)

@@ -75,14 +75,15 @@ def list_readouts(
     that bears another readout's name, FingerprintError for one that was fitted on other states.
     """
     found = [_native()] if store.has_gate else []
-    found += [_fitted(name, gate) for name, gate in _gates(store, gates, cache_dir).items()]
+    found += [_fitted(name, gate) for name, gate in _gates(store, gates, cache_dir)]
     found += [_signal(name) for name in store.signal_names if name in SIGNALS]
     found.append(_fixed())
     names = [readout.name for readout in found] + [ORACLE]
     taken = sorted({name for name in names if names.count(name) > 1})
     if taken:
         raise ConfigError(
-            f"gate {taken[0]} of store {store.name} bears a readout's name; rename it"
+            f"two readouts of store {store.name} are named {taken[0]}; fit the gate under another "
+            "--name, or score it without the other"
         )
     return found
 
@@ -104,17 +105,17 @@ def _gates(
     store: Store,
     gates: Iterable[str | os.PathLike[str] | Gate] | None,
     cache_dir: str | os.PathLike[str] | None,
-) -> dict[str, Gate]:
+) -> list[tuple[str, Gate]]:
     existing = fitted_gates(store, cache_dir)
-    found = {}
+    found = []
     for gate in existing if gates is None else gates:
         if isinstance(gate, Gate):
-            found[gate.name] = gate
+            found.append((gate.name, gate))
             continue
         path = existing.get(str(gate), Path(gate))
         if not path.is_dir():
             raise UnknownNameError(f"gate of store {store.name}:", str(gate), existing)
-        found[path.name] = load_gate(path, store)
+        found.append((path.name, load_gate(path, store)))
     return found
 
 
@@ -134,8 +135,8 @@ def _fitted(name: str, gate: Gate) -> Readout:
     return Readout(
         name=name,
         kind="gate",
-        direction="high",
-        first_loop=1,
+        direction=gate.direction,
+        first_loop=gate.first_loop,
         unit=_UNITS[scale],
         scale=scale,
         gate=gate,

@@ -57,13 +57,26 @@ class TrainingGroup:
 class Task(Protocol):
     """A task makes its examples from its own seeds: the same on every machine."""
 
-    name: str
-    class_ids: np.ndarray | None
-    """int64 [class]: the token of each class; None means that the classes are the whole
-    vocabulary."""
-    class_names: tuple[str, ...] | None
-    vocab_size: int
-    """The vocabulary a model must have at least."""
+    @property
+    def name(self) -> str:
+        """The task's own name."""
+        ...
+
+    @property
+    def class_ids(self) -> np.ndarray | None:
+        """int64 [class]: the token of each class; None means that the classes are the whole
+        vocabulary."""
+        ...
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """What to call the classes, where they have names."""
+        ...
+
+    @property
+    def vocab_size(self) -> int:
+        """The vocabulary a model must have at least."""
+        ...
 
     def parameters(self) -> dict[str, Any]:
         """Everything that determines the examples, as JSON values; the store keeps it, and
@@ -83,8 +96,15 @@ class Task(Protocol):
 class TrainableTask(Task, Protocol):
     """A task that can also generate an endless training stream."""
 
-    min_difficulty: int
-    max_difficulty: int
+    @property
+    def min_difficulty(self) -> int:
+        """The least difficulty of its training rows."""
+        ...
+
+    @property
+    def max_difficulty(self) -> int:
+        """The greatest."""
+        ...
 
     def training_batch(
         self, rng: np.random.Generator, rows: int, max_difficulty: int | None = None

@@ -1,0 +1,100 @@
+"""What `fit-gate` can be told, and the command line that tells it."""
+
+import dataclasses
+import re
+import shlex
+from dataclasses import dataclass
+from typing import Any
+
+from trajdiag.errors import ConfigError
+from trajdiag.gates.halting import PRIORS, PriorKind
+from trajdiag.gates.network import GATE_KINDS, GateKind
+from trajdiag.gates.objectives import OBJECTIVES, UTILITIES, ObjectiveKind, UtilityKind
+
+_NOT_OF_THE_GATE = ("name", "memory", "cache_dir", "frozen", "overwrite")
+"""Options that do not decide the fitted numbers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitGateConfig:
+    """The options of `fit-gate`."""
+
+    kind: GateKind = "mlp"
+    """linear, or mlp: two layers of the states' width."""
+    objective: ObjectiveKind = "ponder"
+    """ponder: expected cross-entropy plus beta KL(q || prior). utility: is going on worth it, by
+    --utility. correctness: is the prediction right at this loop."""
+    utility: UtilityKind = "next"
+    """The gain that the utility objective asks about: of the next loop, of the previous one (as
+    Ouro's formula reads), or of the best later loop (any-later)."""
+    beta: float = 0.01
+    """Weight of the KL to the prior, in the ponder objective."""
+    prior: PriorKind = "uniform"
+    """Prior over exit loops, in the ponder objective: uniform or geometric."""
+    lam: float = 0.3
+    """Chance of leaving at each loop, in the geometric prior."""
+    k: float = 50.0
+    """Steepness of the utility label, 1/nats."""
+    gamma: float = 0.005
+    """Gain at which the utility label is undecided, nats."""
+    seed: int = 0
+    """Of the initial weights and the order of the examples."""
+    epochs: int = 100
+    """Passes over the fit examples at most."""
+    patience: int = 3
+    """Passes without improvement on val before stopping."""
+    name: str | None = None
+    """The gate's name; KIND-OBJECTIVE when absent."""
+    memory: float = 4.0
+    """GiB of states kept in memory; more are read from disk again in each pass."""
+    cache_dir: str | None = None
+    """The cache root; $TRAJDIAG_CACHE or ./cache when absent."""
+    frozen: bool = True
+    """Leave the model and its states as they are: always so here."""
+    overwrite: bool = False
+    """Fit again where there is a gate of this name."""
+
+    def __post_init__(self) -> None:
+        if not self.frozen:
+            raise ConfigError(
+                "fit-gate only fits gates on frozen states; to train the model and its gate "
+                "together run `trajdiag train --objective joint`"
+            )
+        for option, choices in (
+            ("kind", GATE_KINDS),
+            ("objective", OBJECTIVES),
+            ("utility", UTILITIES),
+            ("prior", PRIORS),
+        ):
+            value = getattr(self, option)
+            if value not in choices:
+                raise ConfigError(f"unknown {option} {value!r}; existing: {', '.join(choices)}")
+        for option, least in (
+            ("beta", 0), ("k", 0), ("seed", 0), ("memory", 0), ("epochs", 1), ("patience", 1),
+        ):  # fmt: skip
+            value = getattr(self, option)
+            if not value >= least:
+                raise ConfigError(f"{option} must be at least {least}, got {value}")
+        if not 0.0 < self.lam < 1.0:
+            raise ConfigError(f"lam must lie between 0 and 1 (both excluded), got {self.lam}")
+        if self.name is not None and not re.fullmatch(r"[^./\\\0][^/\\\0]*", self.name):
+            raise ConfigError(f"a gate's name must be a plain folder name, got {self.name!r}")
+
+    @property
+    def gate_name(self) -> str:
+        """The gate's folder, and its name among the readouts."""
+        asked = self.utility if self.objective == "utility" else self.objective
+        return self.name or f"{self.kind}-{asked}"
+
+    def identity(self) -> dict[str, Any]:
+        """The options that decide the fitted numbers."""
+        return {k: v for k, v in dataclasses.asdict(self).items() if k not in _NOT_OF_THE_GATE}
+
+    def command(self, store: str) -> str:
+        """The command line that fits the same gate on the store of this name."""
+        words = ["trajdiag", "fit-gate", store]
+        for option in dataclasses.fields(self):
+            value = getattr(self, option.name)
+            if option.name != "overwrite" and value != option.default:
+                words += [f"--{option.name.replace('_', '-')}", str(value)]
+        return shlex.join(words)

@@ -1,0 +1,52 @@
+"""`fit-gate`: a gate fitted on a store's frozen states and kept beside it."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from trajdiag.cachedir import find_store, gates_folder
+from trajdiag.errors import ConfigError
+from trajdiag.gates.config import FitGateConfig
+from trajdiag.gates.gate import CONFIG, Gate, read_gate
+from trajdiag.store.reader import Store
+
+
+def fit_gate(
+    store: Store | str | os.PathLike[str] | None = None,
+    *,
+    progress: Callable[[str], None] = lambda line: None,
+    **options: Any,
+) -> Gate:
+    """Fit a gate on `store` (a name or a path; the newest complete one when absent) and save it
+    under gates/STORE/NAME of the cache. `options` are FitGateConfig's fields.
+
+    The store is only read. A gate of the same options and store is loaded instead of fitted again;
+    raises ConfigError listing the differing options where the name is taken by another.
+    """
+    config = FitGateConfig(**options)
+    if not isinstance(store, Store):
+        store = Store.open(find_store(store, config.cache_dir))
+    folder = gates_folder(store.name, config.cache_dir) / config.gate_name
+    if (folder / CONFIG).is_file() and not config.overwrite:
+        progress(f"gate {config.gate_name} of store {store.name} is fitted already")
+        return _same(read_gate(folder), config, store)
+    gate = Gate(config).fit(store, progress)
+    gate.save(folder)
+    progress(
+        f"gate {gate.name} of store {store.name}: val loss {gate.val_loss_:.5f} nats, "
+        f"{gate.baseline_loss_:.5f} without the states"
+    )
+    return gate
+
+
+def _same(found: Gate, config: FitGateConfig, store: Store) -> Gate:
+    """`found`, unless it is not what `config` would fit on `store`."""
+    had = {**found.config.identity(), "fingerprint": found.fingerprint_[:12]}
+    wanted = {**config.identity(), "fingerprint": store.fingerprint[:12]}
+    differing = [f"{key} ({had[key]} -> {wanted[key]})" for key in had if had[key] != wanted[key]]
+    if differing:
+        raise ConfigError(
+            f"gate {found.name} of store {store.name} was fitted with other options: "
+            f"{', '.join(differing)}; choose another --name, or --overwrite it"
+        )
+    return found

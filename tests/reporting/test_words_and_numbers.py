@@ -18,6 +18,7 @@ from trajdiag.reporting.palette import (
     ROLE_OF_COLOUR,
     ROLES,
     readout_roles,
+    text_on,
 )
 
 
@@ -85,6 +86,19 @@ def test_readouts_of_one_hue_differ_in_lightness_or_dashes():
     for a, b in combinations([*READOUTS.values(), *GATES.values()], 2):
         if abs(hue(a.light) - hue(b.light)) < 0.04:
             assert contrast(a.light, b.light) > 1.25 or a.dash != b.dash, (a, b)
+
+
+@pytest.mark.parametrize("role", [*READOUTS.values(), *GATES.values(), *PARTS.values()])
+@pytest.mark.parametrize("density", [0.04, 0.3, 0.5, 0.7, 0.9, 1.0])
+def test_numbers_stand_out_from_the_cells_that_they_are_printed_in(role, density):
+    text = ROLES[text_on(role, density)]
+    for scheme in ("light", "dark"):
+        paper = rgb(getattr(PAGE["paper"], scheme))
+        fill = rgb(getattr(role, scheme))
+        mixed = [
+            round(255 * (density * f + (1 - density) * p)) for f, p in zip(fill, paper, strict=True)
+        ]
+        assert contrast(getattr(text, scheme), "#{:02x}{:02x}{:02x}".format(*mixed)) > 3.4
 
 
 def test_small_multiples_take_the_best_of_each_family_and_the_first_screen_one_of_each_kind():

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from trajdiag.reporting.canvas import loop_axis, percent_ticks
 from trajdiag.reporting.names import shortened
 from trajdiag.reporting.numerals import loops, percent
-from trajdiag.reporting.palette import PARTS, Role, light
+from trajdiag.reporting.palette import PARTS, Role, light, text_on
 
 ROW = 40
 """Height of one readout's row in the attribution and depth panels, px."""
@@ -71,14 +71,13 @@ def attribution(ax: Axes, bars: Sequence[Bar], start: float) -> None:
                 y + 27, seen[1] - seen[0], left=seen[0], height=15, color=light(part), linewidth=0
             )
             if part != "ok" and seen[1] - seen[0] > 0.09 * (1 - start):
-                tone = "ink" if part == "late" else "paper"
                 ax.text(
                     (seen[0] + seen[1]) / 2,
                     y + 31,
                     percent(share),
                     ha="center",
                     fontsize=10,
-                    color=light(tone),
+                    color=light(text_on(PARTS[part])),
                 )
         if start > 0:
             ax.text(start, y + 31.5, " //", color=light("muted"), fontsize=11)

@@ -146,14 +146,14 @@ def _frontier_key(
         )
     tall = height(ax)
     behind = Rectangle(
-        (0.4, 0.006), 0.6, (8 + 14 * len(entries)) / tall, transform=ax.transAxes, zorder=1.9
+        (0.33, 0.006), 0.67, (8 + 14 * len(entries)) / tall, transform=ax.transAxes, zorder=1.9
     )
     behind.set(facecolor=light("paper"), alpha=0.85, linewidth=0)
     ax.add_patch(behind)
     for row, (label, colour, dash, depth) in enumerate(reversed(entries)):
         y = (9 + 14 * row) / tall
         ax.plot(
-            [0.42, 0.5],
+            [0.345, 0.425],
             [y + 4 / tall] * 2,
             color=colour,
             linestyle=dash,
@@ -162,7 +162,7 @@ def _frontier_key(
         )
         if label == "fixed depth":
             ax.plot(
-                [0.46],
+                [0.385],
                 [y + 4 / tall],
                 "o",
                 markersize=5,
@@ -170,7 +170,7 @@ def _frontier_key(
                 mec=colour,
                 transform=ax.transAxes,
             )
-        ax.text(0.525, y, shortened(label, 17), transform=ax.transAxes, fontsize=10)
+        ax.text(0.45, y, shortened(label, 19), transform=ax.transAxes, fontsize=10)
         if depth is not None:
             ax.text(
                 0.985,

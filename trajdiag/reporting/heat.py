@@ -8,7 +8,7 @@ from matplotlib.patches import Rectangle
 
 from trajdiag.reporting.canvas import height
 from trajdiag.reporting.numerals import percent, tick
-from trajdiag.reporting.palette import Role, light
+from trajdiag.reporting.palette import Role, light, text_on
 
 
 def heat(
@@ -34,7 +34,7 @@ def heat(
     for (row, column), share in np.ndenumerate(shares):
         if not np.isfinite(share):
             continue
-        density = 0.04 + 0.86 * float(share)
+        density = _density(float(share))
         ax.add_patch(
             Rectangle(
                 (column + 0.52, row - 0.47),
@@ -53,10 +53,10 @@ def heat(
                 ha="center",
                 va="center_baseline",
                 fontsize=10,
-                color=light("paper" if share > 0.55 else "ink"),
+                color=light(text_on(role, density)),
             )
     for row, column in enumerate(outlined):
-        tone = light("paper" if shares[row, column] > 0.55 else "ink")
+        tone = light(text_on(role, _density(float(shares[row, column]))))
         ax.add_patch(
             Rectangle(
                 (column + 0.56, row - 0.41), 0.88, 0.82, fill=False, edgecolor=tone, linewidth=1.2
@@ -64,3 +64,7 @@ def heat(
         )
     for row, text in enumerate(margin if numbered else ()):
         ax.text(last + 0.62, row, text, va="center_baseline", color=light("muted"), fontsize=10)
+
+
+def _density(share: float) -> float:
+    return 0.04 + 0.86 * share

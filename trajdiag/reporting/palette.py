@@ -6,6 +6,8 @@ dashes tell readouts apart, so a readout keeps its colour in every figure of eve
 
 from dataclasses import dataclass
 
+Dash = str | tuple[int, tuple[float, ...]]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Role:
@@ -14,14 +16,14 @@ class Role:
     name: str
     light: str
     dark: str
-    dash: str = "-"
+    dash: Dash = "-"
     """matplotlib line style of a readout's curve."""
 
 
-def _roles(*rows: tuple[str, ...]) -> dict[str, Role]:
+def _roles(*rows: tuple[str, str, str] | tuple[str, str, str, Dash]) -> dict[str, Role]:
     return {
-        name: Role(name=name, light=light, dark=dark, dash=dash[0] if dash else "-")
-        for name, light, dark, *dash in rows
+        row[0]: Role(name=row[0], light=row[1], dark=row[2], dash=row[3] if len(row) > 3 else "-")
+        for row in rows
     }
 
 
@@ -30,8 +32,10 @@ PAGE = _roles(
     ("ink", "#1b1f24", "#e6edf3"),
     ("muted", "#59636e", "#9aa4ae"),
     ("faint", "#dde2e7", "#2c333b"),
+    ("always-dark", "#1b1f22", "#0d1116"),
+    ("always-bright", "#fffffe", "#e6edf2"),
 )
-"""Page, text, secondary text, rules and grids."""
+"""Page, text, secondary text, rules and grids; text on a fill that is pale, or deep, in both."""
 
 PARTS = _roles(
     ("ok", "#e4e8ec", "#2a3139"),
@@ -44,15 +48,15 @@ readout of a store, lies flush with the right end."""
 
 READOUTS = _roles(
     ("entropy", "#0072b2", "#58b0ee"),
-    ("top1", "#3f95d1", "#8ccbf7", "--"),
-    ("logit_margin", "#00507f", "#2f86c4", "-."),
-    ("probability_margin", "#6fb9e8", "#b9def8", ":"),
+    ("top1", "#3f95d1", "#8ccbf7", (0, (6, 1.5))),
+    ("logit_margin", "#00507f", "#2f86c4", (0, (6, 1.5, 1, 1.5))),
+    ("probability_margin", "#61b0e3", "#b9def8", (0, (3, 1))),
     ("predictive_kl", "#009e73", "#2fc79a"),
-    ("logit_change", "#5cbf9b", "#8fdcc0", "--"),
-    ("argmax_stability", "#00664a", "#149c75", "-."),
+    ("logit_change", "#5cbf9b", "#8fdcc0", (0, (6, 1.5))),
+    ("argmax_stability", "#00664a", "#149c75", (0, (6, 1.5, 1, 1.5))),
     ("hidden_displacement", "#a8487f", "#de8fbb"),
-    ("relative_change", "#cc79a7", "#efb6d4", "--"),
-    ("hidden_cosine", "#74264f", "#b9608f", "-."),
+    ("relative_change", "#cc79a7", "#efb6d4", (0, (6, 1.5))),
+    ("hidden_cosine", "#74264f", "#b9608f", (0, (6, 1.5, 1, 1.5))),
     ("native", "#d55e00", "#ff8a3d"),
     ("fixed", "#838b94", "#7d8792"),
     ("oracle", "#1b1f25", "#e6edf4"),
@@ -60,10 +64,10 @@ READOUTS = _roles(
 """Readouts with a colour of their own."""
 
 GATES = _roles(
-    ("gate-1", "#a84300", "#ffb27a", "--"),
-    ("gate-2", "#ee8d4f", "#e0702a", "-."),
-    ("gate-3", "#7d3200", "#ffd0ac", ":"),
-    ("gate-4", "#f4b58c", "#b85a1f", (0, (6, 1, 1, 1, 1, 1))),  # type: ignore[arg-type]
+    ("gate-1", "#a84300", "#ffb27a", (0, (6, 1.5))),
+    ("gate-2", "#ee8d4f", "#e0702a", (0, (6, 1.5, 1, 1.5))),
+    ("gate-3", "#7d3200", "#ffd0ac", (0, (3, 1))),
+    ("gate-4", "#f4b58c", "#b85a1f", (0, (6, 1, 1, 1, 1, 1))),
 )
 """Taken in turn by fitted gates, in the order of their names."""
 
@@ -82,3 +86,26 @@ def readout_roles(names: list[str]) -> dict[str, Role]:
     gates = list(GATES.values())
     own = {name: gates[i % len(gates)] for i, name in enumerate(fitted)}
     return {name: READOUTS.get(name) or own[name] for name in names}
+
+
+def text_on(role: Role, density: float = 1.0) -> str:
+    """The role of a text that stands out from this much of `role` on paper, light or dark."""
+    dark_on_light = _luminance(role.light, "#ffffff", density) > _MIDDLE
+    dark_on_dark = _luminance(role.dark, PAGE["paper"].dark, density) > _MIDDLE
+    if dark_on_light:
+        return "always-dark" if dark_on_dark else "ink"
+    return "paper" if dark_on_dark else "always-bright"
+
+
+_MIDDLE = 0.18
+"""The luminance that black and white stand out from alike, sqrt(1.05 * 0.05) - 0.05."""
+
+
+def _luminance(colour: str, paper: str, density: float) -> float:
+    """WCAG's relative luminance of `colour`, at this density, over `paper`."""
+    channels = [
+        (density * int(colour[i : i + 2], 16) + (1 - density) * int(paper[i : i + 2], 16)) / 255
+        for i in (1, 3, 5)
+    ]
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))

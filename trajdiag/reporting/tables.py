@@ -17,7 +17,6 @@ SCOREBOARD = (
     "depth@final",
     "accuracy@final",
     "depth@matched",
-    "accuracy@matched",
     "depth@95",
     "depth@98",
     "depth@99",

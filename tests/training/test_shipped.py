@@ -49,6 +49,5 @@ def test_later_loops_solve_harder_inputs(shipped: tuple[str, LoopAccuracy]) -> N
     # The first loop within 5 points of the last one's accuracy, by difficulty, easiest first.
     near = accuracy.by_difficulty >= accuracy.by_difficulty[:, -1:] - 0.05
     first_loop = near.argmax(axis=1)
-    assert first_loop[0] == 0
-    assert first_loop[-1] > 0
+    assert first_loop[0] < first_loop[-1]
     assert np.corrcoef(accuracy.difficulty, first_loop)[0, 1] > 0.5

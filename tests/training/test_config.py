@@ -57,7 +57,15 @@ def test_identity_leaves_out_where_and_how_loudly() -> None:
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("steps", 0), ("lam", 1.0), ("beta", -1.0), ("lr", 0.0), ("final_lr", 1.0), ("d_model", 20)],
+    [
+        ("steps", 0),
+        ("batch", 8),
+        ("lam", 1.0),
+        ("beta", -1.0),
+        ("lr", 0.0),
+        ("final_lr", 1.0),
+        ("d_model", 20),
+    ],
 )
 def test_a_bad_value_is_named(option: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=f"training option {option} must be"):

@@ -110,6 +110,8 @@ class TrainConfig:
         _choice("precision", self.precision, get_args(Precision))
         for option in _AT_LEAST_ONE:
             _require(getattr(self, option) >= 1, option, "at least 1", getattr(self, option))
+        # Rows that val or test hold are left out, so a few must be drawn for one to stay.
+        _require(self.batch >= 16, "batch", "at least 16", self.batch)
         _require(0 < self.lam < 1, "lam", "between 0 and 1", self.lam)
         _require(self.beta >= 0, "beta", "0 or more", self.beta)
         _require(self.lr > 0, "lr", "more than 0", self.lr)
@@ -147,7 +149,7 @@ class TrainConfig:
 
 _AT_LEAST_ONE = (
     *("loops", "layers", "d_model", "heads", "feed_forward"),
-    *("steps", "batch", "threads", "save_every", "report_every"),
+    *("steps", "threads", "save_every", "report_every"),
 )
 _INCIDENTAL = {
     *("device", "threads", "save_every", "report_every"),

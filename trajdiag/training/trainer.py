@@ -85,7 +85,7 @@ def _advance_to_end(
         run.advance()
         if run.step % config.report_every == 0 or run.step == config.steps:
             pace = (run.step - begun_at) / (time.monotonic() - began)
-            progress(f"{_status(run)}  {pace:.0f} steps/s")
+            progress(f"{_status(run)}  {pace:.3g} steps/s")
         if run.step % config.save_every == 0 and run.step < config.steps:
             run.save(state, identity)
 

@@ -17,10 +17,12 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 def test_help_imports_nothing_heavy():
     script = (
         "import sys; from trajdiag.cli import main; main(['--help']); "
-        "print([m for m in ('torch', 'numpy', 'zarr', 'pandas', 'sklearn', 'matplotlib', 'transformers') "
-        "if m in sys.modules], file=sys.stderr)"
+        "heavy = ('torch', 'numpy', 'zarr', 'pandas', 'sklearn', 'matplotlib', 'transformers'); "
+        "print([m for m in heavy if m in sys.modules], file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert done.stderr.strip() == "[]"
     assert "fit-gate" in done.stdout
 

@@ -1,4 +1,5 @@
-"""trajdiag: when adaptive depth in a looped Transformer works badly, is it the trajectory or the readout?
+"""trajdiag: when adaptive depth in a looped Transformer works badly, is it the trajectory or the
+readout?
 
 The functions of the command line, for notebooks: each is imported on first use, so that
 `import trajdiag` costs nothing.

@@ -35,8 +35,8 @@ def report(
 
 
 def report_name(results: Results) -> str:
-    """The folder of a report in the cache: the store's name, or the number of stores and a hash of their
-    names."""
+    """The folder of a report in the cache: the store's name, or the number of stores and a hash of
+    their names."""
     names = [row.store for row in results.stores]
     if len(names) == 1:
         return names[0]

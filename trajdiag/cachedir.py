@@ -1,4 +1,5 @@
-"""Where artifacts live: the cache root and the folders under it, and how a STORE argument is found."""
+"""Where artifacts live: the cache root and the folders under it, and how a STORE argument is
+found."""
 
 import json
 import os
@@ -49,8 +50,11 @@ def complete_stores(cache_dir: str | os.PathLike[str] | None = None) -> list[Pat
     return [path for _, _, path in sorted(found, reverse=True)]
 
 
-def find_store(store: str | os.PathLike[str] | None, cache_dir: str | os.PathLike[str] | None = None) -> Path:
-    """The folder of `store`, a path or a name in the cache; the newest complete one where it is None.
+def find_store(
+    store: str | os.PathLike[str] | None, cache_dir: str | os.PathLike[str] | None = None
+) -> Path:
+    """The folder of `store`, a path or a name in the cache; the newest complete one where it is
+    None.
 
     Raises StoreError where there is none, UnknownNameError where nothing bears the name.
     """
@@ -74,7 +78,8 @@ def find_store(store: str | os.PathLike[str] | None, cache_dir: str | os.PathLik
 def _completed_at(path: Path) -> str | None:
     """The creation time of a complete store; None for anything else."""
     try:
-        attributes = json.loads((path / "zarr.json").read_text(encoding="utf-8"))["attributes"]["trajdiag"]
+        group = json.loads((path / "zarr.json").read_text(encoding="utf-8"))
+        attributes = group["attributes"]["trajdiag"]
         return str(attributes["created"]) if attributes.get("complete") is True else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -1,7 +1,8 @@
-"""The command line: verbs are loaded when they are run, so that `trajdiag --help` imports nothing heavy.
+"""The command line: verbs are loaded when they are run, so that `trajdiag --help` imports nothing
+heavy.
 
-stdout carries results, stderr carries progress. Exit codes: 0 ok, 1 an error of the user's to fix, in one
-line, 2 usage, 130 interrupted.
+stdout carries results, stderr carries progress. Exit codes: 0 ok, 1 an error of the user's to fix,
+in one line, 2 usage, 130 interrupted.
 """
 
 import os
@@ -20,14 +21,22 @@ app = App(
     help="Diagnose adaptive depth in looped Transformers: is it the trajectory or the readout?",
 )
 app.command("trajdiag.commands.train:train", help="Train a small looped model on a synthetic task.")
-app.command("trajdiag.commands.extract:extract", help="Run a looped model over a task and store every loop.")
 app.command(
-    "trajdiag.commands.fit_gate:fit_gate", name="fit-gate", help="Fit a halting gate on a store's frozen states."
+    "trajdiag.commands.extract:extract", help="Run a looped model over a task and store every loop."
+)
+app.command(
+    "trajdiag.commands.fit_gate:fit_gate",
+    name="fit-gate",
+    help="Fit a halting gate on a store's frozen states.",
 )
 app.command("trajdiag.commands.score:score", help="Score every readout of one or more stores.")
 app.command("trajdiag.commands.report:report", help="Diagnose stores and write the report.")
 app.command("trajdiag.commands.show:show", help="Show what a store holds.")
-app.command("trajdiag.commands.list:list_names", name="list", help="List models, tasks, readouts, stores or gates.")
+app.command(
+    "trajdiag.commands.list:list_names",
+    name="list",
+    help="List models, tasks, readouts, stores or gates.",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,14 +55,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except TrajdiagError as error:
         return _fail(str(error), 1)
     except BrokenPipeError:
-        # Whoever read our output has left, as `| head` does: nothing more can be said, and nothing is wrong.
+        # Whoever read our output has left, as `| head` does: nothing more can be said, and nothing
+        # is wrong.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
         place = f": {error.filename}" if error.filename else ""
         return _fail(f"{error.strerror or error}{place}", 1)
     except KeyboardInterrupt:
-        return _fail(f"interrupted; run it again to go on: {shlex.join(['trajdiag', *tokens])}", 130)
+        return _fail(
+            f"interrupted; run it again to go on: {shlex.join(['trajdiag', *tokens])}", 130
+        )
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     return 0

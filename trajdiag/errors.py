@@ -1,4 +1,5 @@
-"""The errors a user can meet: each message is one line that says what was wanted, what came, and what to do."""
+"""The errors a user can meet: each message is one line that says what was wanted, what came, and
+what to do."""
 
 from collections.abc import Iterable
 
@@ -12,7 +13,9 @@ class UnknownNameError(TrajdiagError):
 
     def __init__(self, kind: str, name: str, existing: Iterable[str], hint: str = "") -> None:
         names = ", ".join(sorted(existing)) or "none"
-        super().__init__(f"unknown {kind} {name!r}; existing: {names}" + (f". {hint}" if hint else ""))
+        super().__init__(
+            f"unknown {kind} {name!r}; existing: {names}" + (f". {hint}" if hint else "")
+        )
 
 
 class ConfigError(TrajdiagError):

@@ -38,8 +38,8 @@ class ReadoutRow:
     store: str
     readout: str
     kind: str
-    """`signal`, `native` (the model's own gate), `gate` (fitted on the frozen states), `fixed` (leave at
-    one loop, whatever the input: the forced exits) or `oracle` (hindsight)."""
+    """`signal`, `native` (the model's own gate), `gate` (fitted on the frozen states), `fixed`
+    (leave at one loop, whatever the input: the forced exits) or `oracle` (hindsight)."""
     direction: str
     """`high` or `low`: which values mean ready to stop."""
     first_loop: int
@@ -98,12 +98,13 @@ class DiagnosisRow:
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonRow:
-    """A paired difference, store/readout minus reference/reference_readout, on the same test examples.
+    """A paired difference, store/readout minus reference/reference_readout, on the same test
+    examples.
 
-    Metrics `area`, `accuracy@matched`, `depth@matched` and `share/PART` are such differences as they
-    stand. Metrics `gap/M`, `readout_gap/M` and `trajectory_gap/M` (M = `area` or `depth@matched`) are
-    shortfalls: positive where store/readout is the worse one (less accurate, or deeper), and
-    gap = readout_gap + trajectory_gap exactly.
+    Metrics `area`, `accuracy@matched`, `depth@matched` and `share/PART` are such differences as
+    they stand. Metrics `gap/M`, `readout_gap/M` and `trajectory_gap/M` (M = `area` or
+    `depth@matched`) are shortfalls: positive where store/readout is the worse one (less accurate,
+    or deeper), and gap = readout_gap + trajectory_gap exactly.
     """
 
     store: str
@@ -115,7 +116,8 @@ class ComparisonRow:
     low: float | None
     high: float | None
     paired: bool
-    """False where the two stores do not hold the same examples, so that the interval is unpaired."""
+    """False where the two stores do not hold the same examples, so that the interval is
+    unpaired."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,8 +127,8 @@ class ProfileRow:
     store: str
     readout: str | None
     quantity: str
-    """`accuracy` (of the loop itself), `signal` (the readout's mean value at the loop) or `exits` (the
-    share that leaves at the loop, at the operating point)."""
+    """`accuracy` (of the loop itself), `signal` (the readout's mean value at the loop) or `exits`
+    (the share that leaves at the loop, at the operating point)."""
     loop: int
     difficulty: float
     value: float
@@ -176,7 +178,9 @@ class Results:
 
         row_type = ROW_TYPES[table]
         columns = [f.name for f in dataclasses.fields(row_type)]
-        return pd.DataFrame([dataclasses.asdict(row) for row in getattr(self, table)], columns=columns)
+        return pd.DataFrame(
+            [dataclasses.asdict(row) for row in getattr(self, table)], columns=columns
+        )
 
 
 ROW_TYPES = {

@@ -1,5 +1,5 @@
-"""How the command line talks: results on stdout, as wide as they need to be where no terminal limits
-them; progress on stderr."""
+"""How the command line talks: results on stdout, as wide as they need to be where no terminal
+limits them; progress on stderr."""
 
 import sys
 

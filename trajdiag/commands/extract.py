@@ -13,8 +13,8 @@ from trajdiag.extraction.freeze import extract as extract_store
 def extract(config: Annotated[ExtractConfig, Parameter(name="*")]) -> None:
     """Run a looped model once over a task and store every loop's states, logits and signals.
 
-    Prints the store's path. Running it again is safe: an unfinished store is resumed, a complete one left
-    alone. An option of the task is given as --task-options.max-difficulty 6.
+    Prints the store's path. Running it again is safe: an unfinished store is resumed, a complete
+    one left alone. An option of the task is given as --task-options.max-difficulty 6.
     """
     options = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
     model, task = options.pop("model"), options.pop("task")

@@ -34,9 +34,10 @@ def score(
 ) -> None:
     """Score every readout of one or more stores.
 
-    Thresholds are chosen on val and reported on test: `depth` and `accuracy` at the least depth within half
-    a point of the last loop, `area` over all mean-depth budgets, `depth@95` at the least depth that reaches
-    95%. Brackets are 95% intervals over test inputs; a dash is a target that val never reaches.
+    Thresholds are chosen on val and reported on test: `depth` and `accuracy` at the least depth
+    within half a point of the last loop, `area` over all mean-depth budgets, `depth@95` at the
+    least depth that reaches 95%. Brackets are 95% intervals over test inputs; a dash is a target
+    that val never reaches.
     """
     results = score_stores(
         stores or None, **{f.name: getattr(options, f.name) for f in dataclasses.fields(options)}

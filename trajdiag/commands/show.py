@@ -1,4 +1,5 @@
-"""`trajdiag show`: what a store holds, where it came from, and whether its bytes are still the same."""
+"""`trajdiag show`: what a store holds, where it came from, and whether its bytes are still the
+same."""
 
 import json
 import sys
@@ -15,12 +16,19 @@ from trajdiag.store.reader import Store
 
 
 def show(
-    store: Annotated[str | None, Parameter(help="Name or path; the newest complete one by default.")] = None,
+    store: Annotated[
+        str | None, Parameter(help="Name or path; the newest complete one by default.")
+    ] = None,
     *,
     verify: Annotated[
-        bool, Parameter(help="Read every byte and compare with the fingerprint; exit 1 where they differ.")
+        bool,
+        Parameter(
+            help="Read every byte and compare with the fingerprint; exit 1 where they differ."
+        ),
     ] = False,
-    cache_dir: Annotated[str | None, Parameter(help="Cache root; $TRAJDIAG_CACHE or ./cache by default.")] = None,
+    cache_dir: Annotated[
+        str | None, Parameter(help="Cache root; $TRAJDIAG_CACHE or ./cache by default.")
+    ] = None,
     json_output: Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON.")] = False,
 ) -> None:
     """Show what a store holds."""

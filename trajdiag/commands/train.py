@@ -15,17 +15,30 @@ _PRESET_TASK = "mano"
 
 
 def _options_type() -> type:
-    """TrainConfig with every field left open, so that a preset shows through where no flag was given."""
-    docs = {p.arg_name: " ".join((p.description or "").split()) for p in parse_from_object(TrainConfig).params}
+    """TrainConfig with every field left open, so that a preset shows through where no flag was
+    given."""
+    docs = {
+        p.arg_name: " ".join((p.description or "").split())
+        for p in parse_from_object(TrainConfig).params
+    }
     hints = get_type_hints(TrainConfig)
     fields = []
     for field in dataclasses.fields(TrainConfig):
         if field.name in _SET_BY_NAME:
             continue
-        values = {preset: getattr(by_task[_PRESET_TASK], field.name) for preset, by_task in PRESETS.items()}
+        values = {
+            preset: getattr(by_task[_PRESET_TASK], field.name)
+            for preset, by_task in PRESETS.items()
+        }
         shown = {str(v) for v in values.values()}
-        default = next(iter(shown)) if len(shown) == 1 else ", ".join(f"{v} in {p}" for p, v in values.items())
-        help_text = docs[field.name] if default == "None" else f"{docs[field.name]} [default: {default}]"
+        default = (
+            next(iter(shown))
+            if len(shown) == 1
+            else ", ".join(f"{v} in {p}" for p, v in values.items())
+        )
+        help_text = (
+            docs[field.name] if default == "None" else f"{docs[field.name]} [default: {default}]"
+        )
         hint = hints[field.name]
         fields.append((field.name, Annotated[hint | None, Parameter(help=help_text)], None))
     return dataclasses.make_dataclass("TrainOptions", fields, frozen=True, kw_only=True)
@@ -37,7 +50,8 @@ TrainOptions = _options_type()
 def train(
     *,
     preset: Annotated[
-        str, Parameter(help="`quick`: minutes on a CPU core; `paper`: the paper's sizes, for a GPU.")
+        str,
+        Parameter(help="`quick`: minutes on a CPU core; `paper`: the paper's sizes, for a GPU."),
     ] = "quick",
     task: Annotated[str, Parameter(help="A task's name, or package.module:Class.")] = "mano",
     task_options: Annotated[
@@ -51,9 +65,11 @@ def train(
 ) -> None:
     """Train a small looped model on a synthetic task.
 
-    Defaults are those of the preset for MANO; parity has its own sizes in `quick`. A killed run goes on
-    where it was when the same command runs again.
+    Defaults are those of the preset for MANO; parity has its own sizes in `quick`. A killed run
+    goes on where it was when the same command runs again.
     """
     given = {k: v for k, v in dataclasses.asdict(options).items() if v is not None}
-    chosen = {} if task_options is None else {k.replace("-", "_"): v for k, v in task_options.items()}
+    chosen = (
+        {} if task_options is None else {k.replace("-", "_"): v for k, v in task_options.items()}
+    )
     print(train_checkpoint(train_config(preset, task, task_options=chosen, **given)))

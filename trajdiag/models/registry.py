@@ -62,7 +62,7 @@ def find_checkpoint(
     raise UnknownNameError(
         "model",
         name,
-        {*shipped_models(), *_checkpoints(home)},
+        {*shipped_models(), *cached_models(cache_dir)},
         "Any folder with config.json and model.safetensors is a model too",
     )
 
@@ -70,6 +70,11 @@ def find_checkpoint(
 def shipped_models() -> list[str]:
     """The names of the checkpoints in the package."""
     return _checkpoints(SHIPPED)
+
+
+def cached_models(cache_dir: str | os.PathLike[str] | None = None) -> list[str]:
+    """The names of the checkpoints in the cache."""
+    return _checkpoints(checkpoints_folder(cache_dir))
 
 
 def create_model(config: OuroConfig, seed: int) -> OuroDecoder:

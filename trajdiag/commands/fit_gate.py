@@ -1,0 +1,32 @@
+"""`trajdiag fit-gate`."""
+
+import dataclasses
+import sys
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from trajdiag.cachedir import find_store, gates_folder, store_name
+from trajdiag.commands.console import to_stderr
+from trajdiag.gates.config import FitGateConfig
+from trajdiag.gates.frozen_fit import fit_gate as fit_gate_on_store
+
+
+def fit_gate(
+    store: Annotated[
+        str | None, Parameter(help="Name or path; the newest complete one by default.")
+    ] = None,
+    *,
+    options: Annotated[FitGateConfig, Parameter(name="*")] = FitGateConfig(),  # noqa: B008
+) -> None:
+    """Fit a halting gate on a store's frozen states.
+
+    Learns on the fit examples and stops early on val. Prints the gate's folder; `score` and
+    `report` take it up by themselves.
+    """
+    path = find_store(store, options.cache_dir)
+    if store is None:
+        print(f"newest complete store: {path}", file=sys.stderr)
+    given = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
+    gate = fit_gate_on_store(path, progress=to_stderr, **given)
+    print(gates_folder(store_name(path), options.cache_dir) / gate.name)

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
-from trajdiag.errors import ConfigError
+from trajdiag.errors import ConfigError, UsageError
 from trajdiag.gates.halting import PRIORS, PriorKind
 from trajdiag.gates.network import GATE_KINDS, GateKind
 from trajdiag.gates.objectives import OBJECTIVES, UTILITIES, ObjectiveKind, UtilityKind
@@ -56,7 +56,7 @@ class FitGateConfig:
 
     def __post_init__(self) -> None:
         if not self.frozen:
-            raise ConfigError(
+            raise UsageError(
                 "fit-gate only fits gates on frozen states; to train the model and its gate "
                 "together run `trajdiag train --objective joint`"
             )

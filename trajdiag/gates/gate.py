@@ -82,10 +82,10 @@ class Gate:
     def fit(self, store: Store, progress: Callable[[str], None] = lambda line: None) -> "Gate":
         """Fit on the `fit` split, stop by `val`; returns self.
 
-        Raises GateError where the store has one loop, one class, or lacks one of the two splits.
+        Raises GateError where the store lacks one of the two.
         """
         config = self.config
-        _require_fittable(store)
+        _require_splits(store)
         rng = np.random.default_rng(config.seed)
         fit, val = (_objective(config, store, split) for split in ("fit", "val"))
         standardise = measure(store, fit.loops, rng)
@@ -215,13 +215,9 @@ def read_gate(path: str | os.PathLike[str]) -> Gate:
     return gate
 
 
-def _require_fittable(store: Store) -> None:
+def _require_splits(store: Store) -> None:
     for missing in {"fit", "val"} - set(store.splits):
         raise GateError(f"store {store.name} has no {missing} examples; a gate needs fit and val")
-    if store.loops < 2:
-        raise GateError(f"store {store.name} has one loop, so there is no exit to choose")
-    if store.classes < 2:
-        raise GateError(f"store {store.name} has one class, so every loop is right")
 
 
 def _objective(config: FitGateConfig, store: Store, split: str) -> Objective:

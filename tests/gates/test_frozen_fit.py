@@ -1,0 +1,70 @@
+import shutil
+
+import numpy as np
+import pytest
+
+from tests.gates.planted import planted_store
+from trajdiag.errors import ConfigError, UnknownNameError
+from trajdiag.gates.frozen_fit import fit_gate
+from trajdiag.gates.gate import load_gate
+
+QUICK = {"kind": "linear", "epochs": 2}
+
+
+@pytest.fixture
+def store(tmp_path):
+    return planted_store(tmp_path / "stores" / "planted.zarr", signal=2.0)[0]
+
+
+def test_a_fitted_gate_lies_in_the_cache_under_its_stores_name(store, tmp_path):
+    gate = fit_gate("planted", cache_dir=str(tmp_path), **QUICK)
+    folder = tmp_path / "gates" / "planted" / "linear-ponder"
+    assert np.array_equal(load_gate(folder, store).values(store, "val"), gate.values(store, "val"))
+
+
+def test_the_newest_store_is_taken_when_none_is_named(store, tmp_path):
+    assert fit_gate(cache_dir=str(tmp_path), **QUICK).store_ == "planted"
+
+
+def test_an_unknown_store_lists_those_that_exist(store, tmp_path):
+    with pytest.raises(UnknownNameError, match="existing: planted"):
+        fit_gate("other", cache_dir=str(tmp_path))
+
+
+def test_frozen_means_that_not_a_byte_of_the_store_changes(store, tmp_path):
+    before = {p: p.stat().st_mtime_ns for p in store.path.rglob("*")}
+    fit_gate(store, cache_dir=str(tmp_path), **QUICK)
+    assert store.compute_fingerprint() == store.fingerprint
+    assert {p: p.stat().st_mtime_ns for p in store.path.rglob("*")} == before
+
+
+def test_fitting_the_same_gate_again_loads_it(store, tmp_path):
+    said = []
+    first = fit_gate(store, cache_dir=str(tmp_path), **QUICK)
+    again = fit_gate(store, cache_dir=str(tmp_path), progress=said.append, **QUICK)
+    assert again.history_ == first.history_
+    assert said == ["gate linear-ponder of store planted is fitted already"]
+
+
+def test_another_config_under_the_same_name_lists_what_differs(store, tmp_path):
+    fit_gate(store, cache_dir=str(tmp_path), **QUICK)
+    with pytest.raises(ConfigError, match=r"beta \(.* -> 0\.7\); choose another --name"):
+        fit_gate(store, cache_dir=str(tmp_path), beta=0.7, **QUICK)
+    assert fit_gate(store, cache_dir=str(tmp_path), beta=0.7, overwrite=True, **QUICK)
+    other = fit_gate(store, cache_dir=str(tmp_path), beta=0.2, name="other", **QUICK)
+    assert other.name == "other"
+
+
+def test_a_gate_of_a_store_that_was_made_anew_is_not_taken_for_its_own(store, tmp_path):
+    fit_gate(store, cache_dir=str(tmp_path), **QUICK)
+    shutil.rmtree(store.path)
+    anew = planted_store(store.path, signal=2.0, seed=3)[0]
+    with pytest.raises(ConfigError, match="fingerprint"):
+        fit_gate(anew, cache_dir=str(tmp_path), **QUICK)
+
+
+def test_the_recorded_command_names_every_option_that_is_not_the_default(store, tmp_path):
+    gate = fit_gate(store, cache_dir=str(tmp_path), kind="linear", epochs=2, beta=0.25)
+    assert gate.commands == [
+        f"trajdiag fit-gate planted --kind linear --beta 0.25 --epochs 2 --cache-dir {tmp_path}"
+    ]

@@ -1,7 +1,12 @@
-"""Exact frontiers of 10 signals on 200,000 examples x 8 loops: under a second."""
+"""Exact frontiers of 10 signals on 200,000 examples x 8 loops: under a second on two cores.
 
+Signals are independent and numpy sorts outside the interpreter lock, so cores share them out.
+"""
+
+import os
 import statistics
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -14,11 +19,11 @@ def run() -> list[dict[str, object]]:
     """One row: the median time of all ten frontiers."""
     signals, correct = planted()
     seconds = []
-    for _ in range(REPEATS):
-        start = time.perf_counter()
-        for values, direction, first_loop in signals:
-            frontier(values, correct, direction, first_loop)
-        seconds.append(time.perf_counter() - start)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for _ in range(REPEATS):
+            start = time.perf_counter()
+            list(pool.map(lambda signal: frontier(signal[0], correct, *signal[1:]), signals))
+            seconds.append(time.perf_counter() - start)
     median = statistics.median(seconds)
     row = {"name": "frontier/10-signals", "value": round(median, 3), "unit": "seconds", "bar": 1.0}
     return [{**row, "holds": median < 1.0}]

@@ -79,29 +79,35 @@ def comparisons(s: Scored, r: Scored | None, config: ScoreConfig) -> list[Compar
         namesakes = ((e, r.get(e.readout.name)) for e in s.evaluations)
         pairs += [(e, r, f) for e, f in namesakes if f is not None]
     unique = {(e.readout.name, o.name, f.readout.name): (e, o, f) for e, o, f in pairs}
-    found = [row for pair in unique.values() for row in _differences(s, *pair, config)]
+    paired = {r.name: _paired(s, r) for r in (s, r) if r is not None}
+    found = [
+        row
+        for e, o, f in unique.values()
+        for row in _differences(s, e, o, f, config, paired[o.name])
+    ]
     if r is not None and native is not None:
-        found += [row for metric in METRICS for row in _gap_rows(s, native, r, metric, config)]
+        for metric in METRICS:
+            found += _gap_rows(s, native, r, metric, config, paired[r.name])
     return found
 
 
 def _differences(
-    s: Scored, e: Evaluation, r: Scored, f: Evaluation, config: ScoreConfig
+    s: Scored, e: Evaluation, r: Scored, f: Evaluation, config: ScoreConfig, paired: bool
 ) -> list[ComparisonRow]:
     estimates = {m: difference(s, e, r, f, m) for m in (*METRICS, "accuracy@matched")}
     if ORACLE not in (e.readout.name, f.readout.name):
         for column, part in enumerate(PARTS):
             estimates[f"share/{part}"] = e.shares[:, column] - f.shares[:, column]
-    return [_row(s, e, r, f, metric, x, config) for metric, x in estimates.items()]
+    return [_row(s, e, r, f, metric, x, config, paired) for metric, x in estimates.items()]
 
 
 def _gap_rows(
-    s: Scored, native: Evaluation, r: Scored, metric: str, config: ScoreConfig
+    s: Scored, native: Evaluation, r: Scored, metric: str, config: ScoreConfig, paired: bool
 ) -> list[ComparisonRow]:
     g = gap(s, r, metric)
     parts = {"gap": g.total, "readout_gap": g.readout, "trajectory_gap": g.trajectory}
     return [
-        _row(s, native, r, g.theirs, f"{name}/{metric}", estimate, config)
+        _row(s, native, r, g.theirs, f"{name}/{metric}", estimate, config, paired)
         for name, estimate in parts.items()
         if g.theirs is not None and estimate is not None
     ]
@@ -115,6 +121,7 @@ def _row(
     metric: str,
     estimate: Estimate,
     config: ScoreConfig,
+    paired: bool,
 ) -> ComparisonRow:
     value, low, high = interval(estimate, config.confidence)
     return ComparisonRow(
@@ -126,7 +133,7 @@ def _row(
         value=value,
         low=low,
         high=high,
-        paired=_paired(s, r),
+        paired=paired,
     )
 
 

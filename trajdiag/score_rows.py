@@ -65,13 +65,13 @@ def _readout_row(scored: Scored, evaluation: Evaluation) -> ReadoutRow:
 
 
 def _score_rows(scored: Scored, confidence: float) -> list[ScoreRow]:
-    found = []
+    found, store = [], scored.name
 
     def add(readout: str, metric: str, estimate: Estimate, n: int | None = None) -> None:
         value, low, high = interval(estimate, confidence)
         found.append(
             ScoreRow(
-                store=scored.name,
+                store=store,
                 readout=readout,
                 metric=metric,
                 split="test",
@@ -101,7 +101,7 @@ def _score_rows(scored: Scored, confidence: float) -> list[ScoreRow]:
 
 def _frontier_rows(scored: Scored, evaluation: Evaluation) -> list[FrontierRow]:
     """The operating points from shallow to deep, with the anchors leave at loop 1 and run to T."""
-    curve = evaluation.frontier
+    store, curve = scored.name, evaluation.frontier
     points = [
         (
             None if np.isnan(t) or evaluation.readout.kind == "oracle" else float(t),
@@ -117,7 +117,7 @@ def _frontier_rows(scored: Scored, evaluation: Evaluation) -> list[FrontierRow]:
         points.append((None, float(loops), points[-1][2]))
     return [
         FrontierRow(
-            store=scored.name,
+            store=store,
             readout=evaluation.readout.name,
             threshold=threshold,
             depth=depth,
@@ -128,7 +128,7 @@ def _frontier_rows(scored: Scored, evaluation: Evaluation) -> list[FrontierRow]:
 
 
 def _profile_rows(scored: Scored) -> list[ProfileRow]:
-    bins = scored.outcomes.bins
+    store, bins = scored.name, scored.outcomes.bins
     counts = np.bincount(bins.code[bins.code >= 0], minlength=len(bins.centre))
     tables: list[tuple[str | None, str, NDArray[np.float64]]] = [
         (None, "accuracy", means_by_bin(scored.outcomes.test, bins))
@@ -141,7 +141,7 @@ def _profile_rows(scored: Scored) -> list[ProfileRow]:
             tables.append((name, "exits", evaluation.exits))
     return [
         ProfileRow(
-            store=scored.name,
+            store=store,
             readout=readout,
             quantity=quantity,
             loop=loop + 1,

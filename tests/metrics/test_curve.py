@@ -132,3 +132,12 @@ def test_small_curves_are_concave_and_above_every_point():
         assert (np.diff(slopes) < 1e-12).all()
         above = accuracy_at(curve.depth, curve.accuracy, np.array([4.0, 3.0, 2.0, 1.0]))
         assert (above >= np.array(accuracies) - 1e-12).all()
+
+
+def test_accuracy_at_a_budget_agrees_with_interpolation():
+    rng = np.random.default_rng(4)
+    depth = np.concatenate([np.ones((20, 1)), 1 + np.sort(rng.integers(0, 4, (20, 5)), axis=1)], 1)
+    accuracy = rng.random((20, 6))
+    budgets = np.linspace(1.05, 5, 13)
+    expected = [np.interp(budgets, *curve) for curve in zip(depth, accuracy, strict=True)]
+    np.testing.assert_allclose(accuracy_at(depth, accuracy, budgets), expected)

@@ -102,5 +102,6 @@ def interval(
     if len(defined) < 2:
         return value, None, None
     tail = (1 - confidence) / 2
-    low, high = np.quantile(defined, [tail, 1 - tail])
+    rank = np.array([tail, 1 - tail]) * (len(defined) - 1)
+    low, high = np.interp(rank, np.arange(len(defined)), np.sort(defined))
     return value, float(low), float(high)

@@ -89,12 +89,16 @@ def area(
 def accuracy_at(
     depth: NDArray[np.float64], accuracy: NDArray[np.float64], budgets: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Accuracy of curves [..., vertex] at each budget: [..., budget]."""
-    curves = zip(
-        depth.reshape(-1, depth.shape[-1]), accuracy.reshape(-1, depth.shape[-1]), strict=True
+    """Accuracy of curves [..., vertex] at each budget, all within [1, T]: [..., budget]."""
+    if depth.shape[-1] == 1:
+        return np.repeat(accuracy, len(budgets), axis=-1)
+    beyond = (depth[..., None, :] <= budgets[:, None]).sum(axis=-1).clip(1, depth.shape[-1] - 1)
+    d0, d1, a0, a1 = (
+        np.take_along_axis(x, beyond - back, axis=-1) for x in (depth, accuracy) for back in (1, 0)
     )
-    rows = [np.interp(budgets, d, a) for d, a in curves]
-    return np.array(rows).reshape(*depth.shape[:-1], len(budgets))
+    rising = d1 != d0
+    weight = np.where(rising, (budgets - d0) / np.where(rising, d1 - d0, 1.0), 1.0)
+    return a0 + weight.clip(0.0, 1.0) * (a1 - a0)
 
 
 def _upper_hull(depth: NDArray[np.float64], accuracy: NDArray[np.float64]) -> list[int]:

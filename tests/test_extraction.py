@@ -224,7 +224,8 @@ from trajdiag.store import schema
 schema.BLOCK_EXAMPLES = 1024
 torch.set_num_threads(1)
 model = Spiral(d_model=512, vocab_size=11, loops=4)
-store = extract(model, Letters(fit=100, val=100, test=int(sys.argv[2])), cache_dir=sys.argv[1], memory=0.1)
+task = Letters(fit=100, val=100, test=int(sys.argv[2]))
+store = extract(model, task, cache_dir=sys.argv[1], memory=0.1)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 """
 

@@ -1,5 +1,7 @@
 """What was written is what is read, whole, by split, by loop, by row and by batch."""
 
+import resource
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from torch.nn.functional import cross_entropy
 from tests.store.planted import planted
 from trajdiag.errors import UnknownNameError
 from trajdiag.signals import SIGNALS, compute_signals
+from trajdiag.store import schema
 from trajdiag.store.from_arrays import from_arrays
 from trajdiag.store.reader import Store
 
@@ -131,6 +134,19 @@ def test_an_unknown_array_split_or_signal_lists_what_exists(store):
 def test_there_is_no_loop_zero(store):
     with pytest.raises(ValueError, match=r"loops are 1\.\.3"):
         store.numpy("hidden", loop=0)
+
+
+def test_more_chunks_than_open_files_are_allowed_can_be_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(schema, "BLOCK_EXAMPLES", 8)
+    a = planted()
+    store = from_arrays(tmp_path / "many.zarr", a.hidden, a.logits, a.target)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (180, limits[1]))
+    try:
+        assert torch.equal(store.torch("hidden"), a.hidden)
+        assert torch.equal(store.torch("logits"), a.logits)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def test_an_empty_choice_of_rows_is_empty(store):

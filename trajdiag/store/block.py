@@ -13,7 +13,9 @@ from trajdiag.signals import SIGNALS, SignalTracker
 from trajdiag.store.schema import SIGNAL, ArraySpec
 
 _PIECE = 2**17
-"""Numbers per array that signals are computed on at a time: few enough to stay in the cache."""
+"""Numbers per array that signals are computed on at a time on a CPU: few enough for its cache."""
+_PIECE_ELSEWHERE = 2**23
+"""And on a device that must be kept busy."""
 
 
 class Block:
@@ -24,7 +26,7 @@ class Block:
         self.arrays: dict[str, np.ndarray] = {}
         """Every array's chunks as StoreWriter.write_block takes them."""
         self._loops, (self._size, _, d_model) = specs["hidden"].shape[1], specs["hidden"].chunk
-        self._piece = max(1, _PIECE // max(d_model, specs["logits"].chunk[2]))
+        self._row = max(d_model, specs["logits"].chunk[2])
         self._tracker = SignalTracker()
         for name, spec in specs.items():
             if name.startswith(SIGNAL):
@@ -56,8 +58,10 @@ class Block:
         One tensor a loop: `hidden` [row, d_model], float32 `logits` [row, class] and `gate_logit`
         [row]. Raises NonFiniteError naming the example and the loop.
         """
-        for start in range(0, len(at), self._piece):
-            rows = slice(start, start + self._piece)
+        numbers = _PIECE if hidden[0].device.type == "cpu" else _PIECE_ELSEWHERE
+        piece = max(1, numbers // self._row)
+        for start in range(0, len(at), piece):
+            rows = slice(start, start + piece)
             place = at[rows]
             self._tracker.reset()
             for loop in range(self._loops):

@@ -19,6 +19,9 @@ from trajdiag.store.schema import COVARIATE, GROUP, SCHEMA_VERSION, SIGNAL, SPLI
 if TYPE_CHECKING:
     from torch import Tensor
 
+_OPEN_MAPS = 128
+"""Memory maps kept open; each holds a file descriptor, of which a process has about a thousand."""
+
 
 class Store:
     """A frozen set of trajectories, read-only. Open one with `Store.open`.
@@ -63,6 +66,11 @@ class Store:
     @property
     def loops(self) -> int:
         return self._specs["hidden"].shape[1]
+
+    @property
+    def block_examples(self) -> int:
+        """Examples that lie together on disk: rows k * block_examples onward are one read."""
+        return self._specs["hidden"].chunk[0]
 
     @property
     def d_model(self) -> int:
@@ -288,6 +296,8 @@ class Store:
         """The chunk as a read-only memory map."""
         key = (spec.name, spec.key(index))
         if key not in self._maps:
+            if len(self._maps) >= _OPEN_MAPS:
+                self._maps.pop(next(iter(self._maps)))
             file = self.path / spec.name / key[1]
             self._maps[key] = np.memmap(file, spec.disk_dtype, "r", shape=spec.chunk)
         return self._maps[key]

@@ -1,6 +1,7 @@
 """What it costs to keep everything: extraction with a durable store over the bare forward."""
 
 import dataclasses
+import itertools
 import statistics
 import tempfile
 import time
@@ -89,9 +90,10 @@ def run(repeats: int = REPEATS) -> list[dict[str, Any]]:
 
 def _row(name: str, model: LoopedModel, task: Task, repeats: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as cache:
+        fresh = itertools.count()
 
         def with_store() -> Store:
-            return extract(model, task, cache_dir=cache, overwrite=True)
+            return extract(model, task, cache_dir=f"{cache}/{next(fresh)}")
 
         block = with_store().block_examples
         sides: tuple[Callable[[], Any], ...] = (

@@ -13,28 +13,51 @@ from trajdiag.errors import OutOfSpaceError, StoreError
 PARTIAL = ".partial"
 """Suffix of a file that is not yet whole; such files may be removed."""
 
+_OPEN_FILES = 128
 _ALIGNMENT = 4096
 _DIRECT = getattr(os, "O_DIRECT", 0)
 
 
 def write_file(path: Path, content: bytes | memoryview) -> None:
     """Write one file durably, under its final name only when it is whole."""
-    write_files(path.parent, {path.name: content})
+    write_files({path: content})
 
 
-def write_files(folder: Path, contents: Mapping[str, bytes | memoryview]) -> None:
-    """Write several files of one folder durably; the names appear only when all are whole."""
-    with disk_errors(folder):
-        try:
-            for name, content in contents.items():
-                _write_synced(folder / (name + PARTIAL), content)
-            for name in contents:
-                (folder / (name + PARTIAL)).replace(folder / name)
-        except BaseException:
-            for name in contents:
-                (folder / (name + PARTIAL)).unlink(missing_ok=True)
-            raise
-        sync_folder(folder)
+def write_files(contents: Mapping[Path, bytes | memoryview]) -> None:
+    """Write several files durably, each under its final name only when it is whole.
+
+    All are written before the first is synced: a file system then commits them together, which is
+    many times faster than one by one.
+    """
+    paths = list(contents)
+    for start in range(0, len(paths), _OPEN_FILES):
+        _write_together({path: contents[path] for path in paths[start : start + _OPEN_FILES]})
+
+
+def _write_together(contents: Mapping[Path, bytes | memoryview]) -> None:
+    partial = {path: path.with_name(path.name + PARTIAL) for path in contents}
+    descriptors: list[int] = []
+    try:
+        for path, content in contents.items():
+            with disk_errors(path):
+                view = memoryview(content).cast("B")
+                descriptors.append(_open(partial[path], direct=_is_aligned(view)))
+                _write_all(descriptors[-1], view)
+        with disk_errors(next(iter(contents))):
+            for descriptor in descriptors:
+                os.fsync(descriptor)
+            for path in contents:
+                partial[path].replace(path)
+    except BaseException:
+        for path in partial.values():
+            path.unlink(missing_ok=True)
+        raise
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+    for folder in {path.parent for path in contents}:
+        with disk_errors(folder):
+            sync_folder(folder)
 
 
 def append_line(descriptor: int, line: str) -> None:
@@ -68,16 +91,6 @@ def disk_errors(path: Path) -> Iterator[None]:
                 f"no permission to write {path}; choose another --cache-dir"
             ) from error
         raise StoreError(f"cannot write {path}: {error.strerror}") from error
-
-
-def _write_synced(path: Path, content: bytes | memoryview) -> None:
-    view = memoryview(content).cast("B")
-    descriptor = _open(path, direct=_is_aligned(view))
-    try:
-        _write_all(descriptor, view)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _open(path: Path, *, direct: bool) -> int:

@@ -67,8 +67,6 @@ class StoreWriter:
             self._checksums = self._read_journal()
             if _COLUMNS in self._checksums:
                 self._require_same_columns()
-            else:
-                self._create_arrays()
             self._drop_damaged_blocks()
         except BaseException:
             self.close()
@@ -92,18 +90,22 @@ class StoreWriter:
         return self.specs["hidden"].shape[0]
 
     def write_block(self, block: int, arrays: Mapping[str, np.ndarray]) -> None:
-        """Write a block durably.
+        """Write a block durably, and before the first the per-example columns.
 
         `arrays` holds, for every array of `specs`, the block's chunks in loop order as they lie on
         disk, padded to the full block: [loop, example, ...] for `hidden` and `logits`, [example,
         loop] for the others.
         """
+        if _COLUMNS not in self._checksums:
+            self._create_arrays()
         sums: dict[str, list[int]] = {}
+        files: dict[Path, memoryview] = {}
         for name, spec in self.specs.items():
-            chunks = _chunks(arrays[name], spec, len(spec.block_keys(block)))
+            keys = spec.block_keys(block)
+            chunks = _chunks(arrays[name], spec, len(keys))
             sums[name] = [crc32c(chunk) for chunk in chunks]
-            named = dict(zip(spec.block_keys(block), chunks, strict=True))
-            durable.write_files(self.path / name, named)
+            files |= {self.path / name / key: c for key, c in zip(keys, chunks, strict=True)}
+        durable.write_files(files)
         self._commit(str(block), sums)
 
     def finish(self) -> StoreRecord:
@@ -181,20 +183,22 @@ class StoreWriter:
     def _create_arrays(self) -> None:
         """Make every array's folder and metadata, and write the per-example columns."""
         specs = {name: spec for name, (spec, _) in self._columns.items()} | self.specs
+        groups = {str(Path(name).parent) for name in specs} - {"."}
         with durable.disk_errors(self.path):
             for name in specs:
                 (self.path / name).mkdir(parents=True, exist_ok=True)
-            for group in {str(Path(name).parent) for name in specs} - {"."}:
-                durable.write_file(self.path / group / GROUP, _json(group_metadata()))
+        files = {self.path / group / GROUP: _json(group_metadata()) for group in groups}
         sums: dict[str, list[int]] = {}
         for name, spec in specs.items():
-            files = {GROUP: _json(spec.metadata())}
+            files[self.path / name / GROUP] = _json(spec.metadata())
             if name in self._columns:
                 chunks = column_chunks(spec, self._columns[name][1])
                 sums[name] = [crc32c(chunk) for chunk in chunks.values()]
-                files |= chunks
-            durable.write_files(self.path / name, files)
-        durable.sync_folder(self.path)
+                files |= {self.path / name / key: chunk for key, chunk in chunks.items()}
+        durable.write_files(files)
+        for folder in {self.path, self.path.parent, *(self.path / group for group in groups)}:
+            with durable.disk_errors(folder):
+                durable.sync_folder(folder)
         self._commit(_COLUMNS, sums)
 
     def _require_same_columns(self) -> None:

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from trajdiag.findings import Case, Shortfall, Span, find, verdict
+from trajdiag.findings import Case, Shortfall, Span, find
+from trajdiag.verdict import verdict
 
 
 def span(value, half=0.01):
@@ -51,14 +52,13 @@ def told(case):
 def test_the_larger_part_of_a_shortfall_is_severe_and_the_smaller_is_named_too():
     assert told(joint(gap(0.5, 0.0))) == [("trajectory-bound", "high")]
     assert told(joint(gap(0.0, 0.5))) == [("readout-misfit", "high")]
-    assert told(joint(gap(0.5, 0.2))) == [
-        ("trajectory-bound", "high"),
-        ("readout-misfit", "medium"),
-    ]
+    both = [("trajectory-bound", "high"), ("readout-misfit", "medium")]
+    assert told(joint(gap(0.5, 0.2))) == both
 
 
-def test_a_shortfall_too_small_to_matter_is_information():
-    assert told(joint(gap(0.05, 0.0))) == [("trajectory-bound", "info")]
+def test_a_part_too_small_to_matter_is_no_cause():
+    assert told(joint(gap(0.5, 0.05))) == [("trajectory-bound", "high")]
+    assert told(joint(gap(0.05, 0.0))) == [("no-clear-cause", "info")]
 
 
 def test_metrics_that_contradict_each_other_show_nothing():
@@ -83,11 +83,11 @@ def test_without_a_comparison_the_shares_decide():
 
 
 def test_the_verdict_names_cause_readout_and_caveat():
-    first, second, third = verdict([CASE, joint(gap(0.5, 0.05, half=0.01))])
+    first, second, third = verdict([CASE, joint(gap(0.5, 0.15))])
     assert first == (
-        "The own gate of joint falls short of top1 on plain by 0.55 [0.54, 0.56] loops at matched "
-        "accuracy, and that is the trajectory's and the readout's: trajectory 0.50 [0.49, 0.51], "
-        "readout 0.05 [0.04, 0.06]."
+        "The own gate of joint falls short of top1 on plain by 0.65 [0.64, 0.66] loops at matched "
+        "accuracy, and that is the trajectory's and the readout's (trajectory 0.50 [0.49, 0.51], "
+        "readout 0.15 [0.14, 0.16])."
     )
     assert second == (
         "Use entropy on plain: 93.0% [92.0, 94.0] right at 1.80 [1.79, 1.81] of 5 loops, against "
@@ -97,9 +97,15 @@ def test_the_verdict_names_cause_readout_and_caveat():
 
 
 def test_the_verdict_says_plainly_when_the_data_cannot_tell():
-    sentences = verdict([CASE, joint(gap(0.0, 0.0))])
+    sentences = verdict([CASE, joint(gap(0.1, 0.1, half=0.3))])
     assert len(sentences) == 2
-    assert sentences[1].startswith("The data cannot tell: no part of the shortfall")
+    assert sentences[1].startswith("The data cannot tell: no part of the shortfall of the own gate")
+
+
+def test_the_verdict_says_plainly_when_nothing_falls_short():
+    first, second, _ = verdict([CASE, joint(gap(0.0, 0.01))])
+    assert first.startswith("The own gate of joint does not fall short by an amount that matters")
+    assert second.startswith("Use entropy on plain")
 
 
 def test_a_lone_store_gets_its_attribution():

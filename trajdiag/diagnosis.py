@@ -7,13 +7,14 @@ from trajdiag import scoring
 from trajdiag.comparison import METRICS, comparisons, difference, gap
 from trajdiag.errors import ConfigError
 from trajdiag.evaluation import Scored, best
-from trajdiag.findings import Case, Shortfall, Span, find, verdict
+from trajdiag.findings import Case, Shortfall, Span, find
 from trajdiag.metrics.attribution import PARTS
 from trajdiag.metrics.bootstrap import Estimate, interval
 from trajdiag.readout import FIXED, NATIVE
 from trajdiag.results import DiagnosisRow, Results
 from trajdiag.scoring import ScoreConfig, StoreLike
 from trajdiag.selection import THRESHOLD
+from trajdiag.verdict import verdict
 
 
 def diagnose(

@@ -1,4 +1,4 @@
-"""What the numbers allow to be said: findings, and a verdict of three sentences at most."""
+"""What the numbers of a store allow to be said of it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from trajdiag.results import Finding
 TRAJECTORY, READOUT, UNCLEAR = "trajectory-bound", "readout-misfit", "no-clear-cause"
 
 _MATERIAL = {"area": 0.005, "depth@matched": 0.1}
-"""Shortfalls below these, half a point and a tenth of a loop, are no cause for concern."""
+"""Shortfalls below these, half a point and a tenth of a loop, do not matter."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,12 +95,12 @@ def find(case: Case) -> list[Finding]:
             message=_shortfall_message(case, part),
         )
         for code, part in ((TRAJECTORY, "trajectory"), (READOUT, "readout"))
-        if _shown(case, part)
+        if shown(case, part)
     ]
     if found:
         return found
-    if any(shortfall.total is not None for shortfall in case.shortfalls):
-        code, severity, message = UNCLEAR, "info", _no_shortfall(case)
+    if compared(case):
+        code, severity, message = UNCLEAR, "info", no_shortfall(case)
     else:
         code, severity, message = _by_shares(case)
     return [
@@ -110,51 +110,43 @@ def find(case: Case) -> list[Finding]:
     ]
 
 
-def verdict(cases: Sequence[Case]) -> list[str]:
-    """At most three sentences: whose the shortfalls are, which readout to use, what stays open."""
-    caused = [case for case in cases if _shown(case, "trajectory") or _shown(case, "readout")]
-    compared = [case for case in cases if any(s.total is not None for s in case.shortfalls)]
-    open_ = [case for case in compared if case not in caused]
-    if caused:
-        first = _joined([_cause(case) for case in caused])
-    elif compared:
-        first = ""
-    else:
-        first = _joined([_attribution(case) for case in cases])
-    second = _joined([_use(case) for case in cases if case.reference is None])
-    if open_:
-        third = _joined(
-            ["The data cannot tell: " + _no_shortfall(open_[0])]
-            + [_no_shortfall(case) for case in open_[1:]]
-        )
-    elif any(case.reference is not None for case in cases):
-        third = "Intervals are over test inputs, one training run a model: another seed may differ."
-    else:
-        third = ""
-    return [sentence for sentence in (first, second, third) if sentence]
+def compared(case: Case) -> bool:
+    """Whether the store has a gate of its own and a reference."""
+    return any(shortfall.total is not None for shortfall in case.shortfalls)
 
 
-def _part(shortfall: Shortfall, part: str) -> Span | None:
+def none_matters(case: Case) -> bool:
+    """Whether the intervals rule out that any shortfall matters."""
+    totals = [(s.total, _MATERIAL[s.metric]) for s in case.shortfalls if s.total is not None]
+    return all(total.high is not None and total.high < size for total, size in totals)
+
+
+def part_of(shortfall: Shortfall, part: str) -> Span | None:
+    """The shortfall's `trajectory` or `readout`."""
     return shortfall.trajectory if part == "trajectory" else shortfall.readout
 
 
-def _shown(case: Case, part: str) -> bool:
-    """Whether a part of the shortfall is there in some metric, and contradicted by none."""
-    spans = [span for s in case.shortfalls if (span := _part(s, part)) is not None]
-    return any(span.positive for span in spans) and not any(span.negative for span in spans)
+def matters(shortfall: Shortfall, part: str) -> bool:
+    """Whether a part is clear of 0 and of a size that matters, in this metric."""
+    span = part_of(shortfall, part)
+    return span is not None and span.positive and span.value >= _MATERIAL[shortfall.metric]
+
+
+def shown(case: Case, part: str) -> bool:
+    """Whether a part of the shortfall matters in some metric, and is contradicted by none."""
+    spans = [span for s in case.shortfalls if (span := part_of(s, part)) is not None]
+    return any(matters(s, part) for s in case.shortfalls) and not any(s.negative for s in spans)
 
 
 def _severity(case: Case, part: str) -> str:
-    worst = "info"
+    """`high` for at least half of the shortfall."""
     for shortfall in case.shortfalls:
-        span = _part(shortfall, part)
-        if span is None or not span.positive or span.value < _MATERIAL[shortfall.metric]:
+        span, total = part_of(shortfall, part), shortfall.total
+        if span is None or not matters(shortfall, part):
             continue
-        total = shortfall.total
         if total is None or 2 * span.value >= total.value:
             return "high"
-        worst = "medium"
-    return worst
+    return "medium"
 
 
 def _shortfall_message(case: Case, part: str) -> str:
@@ -167,22 +159,28 @@ def _shortfall_message(case: Case, part: str) -> str:
         what = "on the same frozen states another readout does better"
         close = ""
     amounts = [
-        f"{_amount(s.metric, span)} ({pair})"
+        f"{amount(s.metric, span)} ({pair})"
         for s, pair in zip(case.shortfalls, against, strict=True)
-        if (span := _part(s, part)) is not None
+        if (span := part_of(s, part)) is not None
     ]
     return f"{what}: by {' and '.join(amounts)}{close}"
 
 
-def _no_shortfall(case: Case) -> str:
+def no_shortfall(case: Case) -> str:
+    """That no part of a shortfall matters, with the numbers."""
     amounts = [
-        f"{_amount(s.metric, s.total)} against {s.theirs} on {case.reference}"
-        f" (trajectory {_short(s.metric, s.trajectory)}, readout {_short(s.metric, s.readout)})"
+        f"{amount(s.metric, s.total)} against {s.theirs} on {case.reference}"
+        f" (trajectory {short(s.metric, s.trajectory)}, readout {short(s.metric, s.readout)})"
         for s in case.shortfalls
         if s.total is not None
     ]
-    listed = " and ".join(amounts)
-    return f"no part of the shortfall of the own gate of {case.store} is clear of 0: {listed}"
+    gate = f"the own gate of {case.store}"
+    if none_matters(case):
+        what = f"{gate} does not fall short by an amount that matters"
+    else:
+        what = f"no part of the shortfall of {gate} is clear of 0 and of an amount that matters"
+    sizes = f"{_MATERIAL['depth@matched']:g} loops, {100 * _MATERIAL['area']:g} points"
+    return f"{what} ({sizes}): {' and '.join(amounts)}"
 
 
 def _by_shares(case: Case) -> tuple[str, str, str]:
@@ -195,10 +193,11 @@ def _by_shares(case: Case) -> tuple[str, str, str]:
         code, severity = UNCLEAR, "info"
     if 1 - case.shares["ok"].value < 2 * _MATERIAL["area"]:
         severity = "info"
-    return code, severity, _attribution(case)
+    return code, severity, attribution(case)
 
 
-def _attribution(case: Case) -> str:
+def attribution(case: Case) -> str:
+    """Where the wrong exits of the readout under diagnosis come from."""
     trajectory, lost = (span.text(100, 1, "%") for span in (case.shares["trajectory"], case.lost))
     early, late = (f"{100 * case.shares[part].value:.1f}%" for part in ("early", "late"))
     return (
@@ -208,81 +207,21 @@ def _attribution(case: Case) -> str:
     )
 
 
-def _cause(case: Case) -> str:
-    parts = [part for part in ("trajectory", "readout") if _shown(case, part)]
-    shortfall = max(
-        (s for s in case.shortfalls if any(_positive(s, part) for part in parts)),
-        key=lambda s: max(_weight(s, part) for part in parts),
-    )
-    owner = " and ".join(f"the {part}'s" for part in parts)
-    if shortfall.total is not None:
-        against = f"{shortfall.theirs} on {case.reference}"
-        return (
-            f"the own gate of {case.store} falls short of {against} by "
-            f"{_amount(shortfall.metric, shortfall.total)}, and that is {owner}: trajectory "
-            f"{_short(shortfall.metric, shortfall.trajectory)}, readout "
-            f"{_short(shortfall.metric, shortfall.readout)}"
-        )
-    span = _part(shortfall, parts[0])
-    amount = _amount(shortfall.metric, span)
-    if parts == ["readout"]:
-        pair = f"the own gate of {case.store} falls short of {shortfall.own} on the same states"
-    else:
-        pair = (
-            f"{shortfall.own}, the best readout of {case.store}, falls short of "
-            f"{shortfall.theirs} on {case.reference}"
-        )
-    return f"{pair} by {amount}, and that is {owner}"
-
-
-def _weight(shortfall: Shortfall, part: str) -> float:
-    """A part's size in units of what is material in its metric, so that metrics can be weighed."""
-    span = _part(shortfall, part)
-    return 0.0 if span is None else span.value / _MATERIAL[shortfall.metric]
-
-
-def _positive(shortfall: Shortfall, part: str) -> bool:
-    span = _part(shortfall, part)
-    return span is not None and span.positive
-
-
-def _use(case: Case) -> str:
-    tied = _names(case.tied)
-    return (
-        f"use {case.best} on {case.store}: {case.accuracy.text(100, 1, '%')} right at "
-        f"{case.depth.text()} of {case.loops} loops, against {100 * case.final:.1f}% at full depth"
-        + (f" ({tied} cannot be told apart from it)" if tied else "")
-    )
-
-
-def _amount(metric: str, span: Span | None) -> str:
+def amount(metric: str, span: Span | None) -> str:
     """A shortfall with its unit."""
     unit = (
         "loops at matched accuracy"
         if metric == "depth@matched"
         else "accuracy points, mean over budgets"
     )
-    return f"{_short(metric, span)} {unit}"
+    return f"{short(metric, span)} {unit}"
 
 
-def _short(metric: str, span: Span | None) -> str:
+def short(metric: str, span: Span | None) -> str:
+    """A shortfall in loops or accuracy points, without its unit."""
     if span is None:
         return "unknown"
     return span.text() if metric == "depth@matched" else span.text(100, 2)
-
-
-def _names(names: Sequence[str], most: int = 3) -> str:
-    shown = [*names[:most], *([f"{len(names) - most} more"] if len(names) > most else [])]
-    return " and ".join(", ".join(shown).rsplit(", ", 1))
-
-
-def _joined(clauses: Sequence[str], most: int = 4) -> str:
-    """Clauses as one sentence."""
-    if not clauses:
-        return ""
-    rest = [f"{len(clauses) - most} more are in the findings"] if len(clauses) > most else []
-    text = "; ".join([*clauses[:most], *rest])
-    return f"{text[0].upper()}{text[1:]}."
 
 
 def _number(value: float, digits: int) -> str:

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,8 +30,9 @@ class ScoreConfig:
     """Readouts to score; all of them when absent."""
     gates: tuple[str, ...] | None = None
     """Fitted gates to score, by name or folder; all that were fitted on the store when absent."""
-    threshold: Mapping[str, float] = field(default_factory=dict)
-    """Thresholds of your own by readout, in the readout's unit, in place of its operating point."""
+    threshold: dict[str, float] = field(default_factory=dict)
+    """Thresholds of your own, by readout and in its unit, in place of its operating point, such as
+    `--threshold.entropy 0.3`."""
     targets: tuple[float, ...] = (0.95, 0.98, 0.99)
     """Accuracies whose least depth is reported."""
     slack: float = 0.005

@@ -166,7 +166,7 @@ class Gate:
         with disk_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(content, indent=1) + "\n"
-        write_files(folder, {WEIGHTS: weights, CONFIG: text.encode()})
+        write_files({folder / WEIGHTS: weights, folder / CONFIG: text.encode()})
         return folder
 
     def _require_fitted(self) -> None:

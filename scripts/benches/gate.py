@@ -16,7 +16,7 @@ from trajdiag.store.from_arrays import from_arrays
 from trajdiag.store.reader import Store
 
 EXAMPLES, LOOPS, D_MODEL, REPEATS = 50_000, 6, 256, 5
-BETA = 0.01
+BETA = 0.05
 SPLIT = {"fit": 0.8, "val": 0.2}
 
 

@@ -21,8 +21,9 @@ SPLIT = {"fit": 0.8, "val": 0.2}
 
 
 def run() -> list[dict[str, object]]:
-    """Time of ours, from the store on disk to the fitted gate, over the plain loop's, from arrays in
-    memory to its early stop; our val loss's excess over the plain one, and its share of the prior's.
+    """Time of ours, from the store on disk to the fitted gate, over the plain loop's, from arrays
+    in memory to its early stop; our val loss's excess over the plain one, and its share of the
+    prior's.
     """
     with tempfile.TemporaryDirectory() as folder:
         store = from_arrays(Path(folder) / "planted.zarr", *planted())

@@ -27,7 +27,7 @@ class FitGateConfig:
     utility: UtilityKind = "next"
     """The gain that the utility objective asks about: of the next loop, of the previous one (as
     Ouro's formula reads), or of the best later loop (any-later)."""
-    beta: float = 0.01
+    beta: float = 0.05
     """Weight of the KL to the prior, in the ponder objective."""
     prior: PriorKind = "uniform"
     """Prior over exit loops, in the ponder objective: uniform or geometric."""

@@ -18,7 +18,7 @@ from trajdiag.gates.frozen_states import FrozenStates, Standardiser
 from trajdiag.gates.network import GateKind, GateNetwork
 from trajdiag.gates.objectives import Objective
 
-LARGEST_BATCH, SMALLEST_BATCH = 1024, 32
+LARGEST_BATCH, SMALLEST_BATCH = 256, 32
 STEPS_PER_PASS = 64
 """Steps between two looks at val, at least: batches shrink, then small splits are passed over more
 than once."""
@@ -120,7 +120,7 @@ def _rates(network: GateNetwork) -> list[dict[str, object]]:
     """Wide inputs take smaller steps, as many weights move a unit together. The output layer takes
     smaller ones still: when it moves first, hidden units lose their difference."""
     width = network.output.in_features
-    rate = min(1e-2, 2.56 / width)
+    rate = min(3e-3, 0.768 / width)
     if network.hidden is None:
         return [{"params": list(network.parameters()), "lr": rate}]
     return [

@@ -42,7 +42,7 @@ def run() -> list[dict[str, object]]:
 
 
 def planted(
-    kind: str = "rotated", strength: float = 1.0, seed: int = 0
+    kind: str = "smooth", strength: float = 1.0, seed: int = 0
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, None, None, None, np.ndarray]:
     """The arguments of `from_arrays`: noisy states [example, loop, d_model] that tell, more or less
     plainly, whether the example is solved by this loop, and logits that are right just where it is.

@@ -222,7 +222,11 @@ def _replacing(path: Path) -> Iterator[Path]:
     """A temporary file beside `path` that takes its name once it is on disk."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
+        # The library makes private files; a checkpoint has the mode that the user's umask gives.
+        temporary.touch()
+        mode = temporary.stat().st_mode
         yield temporary
+        temporary.chmod(mode)
         _sync(temporary)
         temporary.replace(path)
         _sync(path.parent)

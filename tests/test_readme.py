@@ -1,0 +1,92 @@
+"""What the README shows is what happens: its commands run, its table is the record's, its links lead
+somewhere."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from trajdiag.cli import main
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def console_commands() -> list[str]:
+    blocks = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+    return [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
+
+
+def test_the_commands_run_in_the_order_in_which_they_stand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TRAJDIAG_CACHE", raising=False)
+    printed = {}
+    for command in console_commands():
+        words = shlex.split(command.partition(" > ")[0])
+        assert words[0] == "trajdiag"
+        code = main(words[1:])
+        out, err = capsys.readouterr()
+        assert code == 0, f"{command}: {err}"
+        printed[command] = out
+    report = Path(printed["trajdiag report mano-fixed-uniform mano-joint-linear"].strip())
+    assert (tmp_path / report).name == "report.html" and (tmp_path / report).is_file()
+    scores = json.loads(printed["trajdiag score --json > scores.json"])["scores"]
+    assert {"native", "mlp-ponder", "linear-any-later", "entropy", "oracle"} <= {
+        row["readout"] for row in scores
+    }
+
+
+def test_the_python_part_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    numpy = pytest.importorskip("numpy")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRAJDIAG_CACHE", str(tmp_path / "cache"))
+    assert main(["extract", "--model", "mano-fixed-uniform"]) == 0
+    rng = numpy.random.default_rng(0)
+    logits = rng.normal(size=(400, 4, 5)).cumsum(1)
+    names = {
+        "hidden": rng.normal(size=(400, 4, 8)).astype("float32"),
+        "logits": logits.astype("float32"),
+        "target": logits[:, -1].argmax(1),
+    }
+    (block,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    exec(block, names)
+    assert (tmp_path / "mine-report" / "report.html").is_file()
+
+
+def shipped_table() -> str:
+    record = json.loads((ROOT / "docs" / "shipped.json").read_text(encoding="utf-8"))
+    loops = max(len(model["test_accuracy"]["overall"]) for model in record.values())
+    head = ["model", "difficulty", *(f"loop {t + 1}" for t in range(loops))]
+    lines = [head, ["---"] * len(head)]
+    for name, model in record.items():
+        levels = {"all": model["test_accuracy"]["overall"], **model["test_accuracy"]["by_difficulty"]}
+        for level, by_loop in levels.items():
+            cells = [f"{100 * accuracy:.1f}" for accuracy in by_loop]
+            shown = f"`{name}`" if level == "all" else ""
+            lines.append([shown, level, *cells, *[""] * (loops - len(cells))])
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def test_the_table_of_shipped_models_is_the_record():
+    assert shipped_table() in README
+
+
+@pytest.mark.parametrize("link", re.findall(r"\]\(([^)#]+)\)", README))
+def test_links_lead_to_files(link: str):
+    assert (ROOT / link).exists()
+
+
+def test_shipped_models_are_small_and_meet_their_bars():
+    record = json.loads((ROOT / "docs" / "shipped.json").read_text(encoding="utf-8"))
+    shipped = ROOT / "trajdiag" / "models" / "shipped"
+    assert {path.name for path in shipped.iterdir() if path.is_dir()} == set(record)
+    size = sum(path.stat().st_size for path in shipped.rglob("*.safetensors"))
+    assert size < 1.1e6
+    for name, model in record.items():
+        if "fixed" in name:
+            bar = 0.95 if name.startswith("mano") else 0.97
+            assert model["test_accuracy"]["overall"][-1] >= bar

@@ -41,7 +41,9 @@ def _options_type() -> type:
         )
         hint = hints[field.name]
         fields.append((field.name, Annotated[hint | None, Parameter(help=help_text)], None))
-    return dataclasses.make_dataclass("TrainOptions", fields, frozen=True, kw_only=True)
+    made = dataclasses.make_dataclass("TrainOptions", fields, frozen=True, kw_only=True)
+    made.__module__ = __name__
+    return made
 
 
 TrainOptions = _options_type()

@@ -1,5 +1,5 @@
-"""What the README shows is what happens: its commands run, its table is the record's, its links lead
-somewhere."""
+"""What the README shows is what happens: its commands run, its table is the record's, its links
+lead somewhere."""
 
 import json
 import re
@@ -63,7 +63,10 @@ def shipped_table() -> str:
     head = ["model", "difficulty", *(f"loop {t + 1}" for t in range(loops))]
     lines = [head, ["---"] * len(head)]
     for name, model in record.items():
-        levels = {"all": model["test_accuracy"]["overall"], **model["test_accuracy"]["by_difficulty"]}
+        levels = {
+            "all": model["test_accuracy"]["overall"],
+            **model["test_accuracy"]["by_difficulty"],
+        }
         for level, by_loop in levels.items():
             cells = [f"{100 * accuracy:.1f}" for accuracy in by_loop]
             shown = f"`{name}`" if level == "all" else ""

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from tests.trajectories import planted
-from trajdiag.errors import ConfigError, FingerprintError, UnknownNameError
+from trajdiag.errors import ConfigError, FingerprintError, TrajdiagWarning, UnknownNameError
 from trajdiag.gates.frozen_fit import fit_gate
-from trajdiag.readout import list_readouts, oracle
+from trajdiag.readout import fitted_gates, list_readouts, oracle
 from trajdiag.signals import SIGNALS
+from trajdiag.store.from_arrays import from_arrays
 
 
 def store_with_gate(path, gate_logit):
@@ -77,3 +78,17 @@ def test_a_gate_of_another_store_or_of_a_readouts_name_is_refused(tmp_path):
     fit_gate(one, kind="linear", epochs=1, name="entropy", cache_dir=str(tmp_path))
     with pytest.raises(ConfigError, match="two readouts of store a are named entropy"):
         list_readouts(one, cache_dir=tmp_path)
+
+
+def test_a_gate_of_an_earlier_store_of_that_name_is_left_out_with_a_warning(tmp_path):
+    rng = np.random.default_rng(0)
+    for folder in ("first", "second"):
+        hidden = rng.normal(size=(60, 3, 4)).astype(np.float32)
+        logits = rng.normal(size=(60, 3, 2)).astype(np.float32)
+        (tmp_path / folder).mkdir()
+        target = np.arange(60) % 2
+        store = from_arrays(tmp_path / folder / "mine.zarr", hidden, logits, target)
+        if folder == "first":
+            fit_gate(store, kind="linear", epochs=1, cache_dir=str(tmp_path))
+    with pytest.warns(TrajdiagWarning, match="another store named mine"):
+        assert fitted_gates(store, tmp_path) == {}

@@ -16,8 +16,12 @@ def empty_cache(tmp_path, monkeypatch):
 
 
 def table(results, store=None):
-    """value by (readout, metric), of the only store unless told which."""
-    return {(row.readout, row.metric): row for row in results.scores if store in (None, row.store)}
+    """The test row by (readout, metric), of the only store unless told which."""
+    return {
+        (row.readout, row.metric): row
+        for row in results.scores
+        if store in (None, row.store) and row.split == "test"
+    }
 
 
 def noisy(path, *, examples=2000, loops=5, seed=0, **options):

@@ -6,7 +6,6 @@ The functions of the command line, for notebooks: each is imported on first use,
 """
 
 import importlib
-import operator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,9 +18,7 @@ if TYPE_CHECKING:
     from trajdiag.models.tracing import trace
     from trajdiag.scoring import score
     from trajdiag.store.from_arrays import from_arrays
-    from trajdiag.store.reader import Store
-
-    open = Store.open
+    from trajdiag.store.reader import open_store as open
     from trajdiag.tasks.registry import make_task
     from trajdiag.training.trainer import train
 
@@ -33,7 +30,7 @@ _HOMES = {
     "load_gate": ("trajdiag.gates.gate", "load_gate"),
     "load_model": ("trajdiag.models.registry", "load_model"),
     "make_task": ("trajdiag.tasks.registry", "make_task"),
-    "open": ("trajdiag.store.reader", "Store.open"),
+    "open": ("trajdiag.store.reader", "open_store"),
     "report": ("trajdiag.batch_report", "report"),
     "score": ("trajdiag.scoring", "score"),
     "trace": ("trajdiag.models.tracing", "trace"),
@@ -63,7 +60,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'trajdiag' has no attribute {name!r}")
     module, attribute = _HOMES[name]
-    value = operator.attrgetter(attribute)(importlib.import_module(module))
+    value = getattr(importlib.import_module(module), attribute)
     globals()[name] = value
     return value
 

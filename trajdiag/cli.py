@@ -8,9 +8,10 @@ in one line, 2 usage, 130 interrupted.
 import os
 import shlex
 import sys
+import warnings
 from collections.abc import Sequence
 
-from cyclopts import App, CycloptsError, UnknownCommandError
+from cyclopts import App, CycloptsError, Parameter, UnknownCommandError
 
 from trajdiag import __version__
 from trajdiag.errors import TrajdiagError, UsageError
@@ -18,6 +19,8 @@ from trajdiag.errors import TrajdiagError, UsageError
 app = App(
     name="trajdiag",
     version=__version__,
+    # An empty list is given by naming nothing: no --empty-NAME flags.
+    default_parameter=Parameter(negative_iterable=()),
     help="Diagnose adaptive depth in looped Transformers: is it the trajectory or the readout?",
 )
 app.command("trajdiag.commands.train:train", help="Train a small looped model on a synthetic task.")
@@ -41,6 +44,7 @@ app.command(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
+    warnings.showwarning = _warn
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     try:
         app(tokens, result_action="return_value", exit_on_error=False, print_error=False)
@@ -69,6 +73,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     return 0
+
+
+def _warn(message: Warning | str, *_: object) -> None:
+    print(f"trajdiag: {' '.join(str(message).split())}", file=sys.stderr)
 
 
 def _fail(message: str, code: int) -> int:

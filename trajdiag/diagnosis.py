@@ -14,6 +14,7 @@ from trajdiag.readout import FIXED, NATIVE
 from trajdiag.results import DiagnosisRow, Results
 from trajdiag.scoring import ScoreConfig, StoreLike
 from trajdiag.selection import THRESHOLD
+from trajdiag.store.reader import open_store
 from trajdiag.verdict import verdict
 
 
@@ -35,7 +36,7 @@ def diagnose(
     opened = scoring.open_stores(stores, config.cache_dir)
     wanted = None
     if reference is not None:
-        store = scoring.open_store(reference, config.cache_dir)
+        store = open_store(reference, config.cache_dir)
         opened = scoring.open_stores([*opened, store], config.cache_dir)
         wanted = store.name
     scored = scoring.score_stores(opened, config)

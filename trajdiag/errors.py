@@ -22,6 +22,10 @@ class ConfigError(TrajdiagError):
     """An option, or a combination of options, that cannot be run."""
 
 
+class TrajdiagWarning(UserWarning):
+    """Something that was left out, and why; nothing stops."""
+
+
 class UsageError(ConfigError):
     """A command that asks for something another command does. The command line exits 2."""
 

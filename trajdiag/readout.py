@@ -6,6 +6,7 @@ exits.
 """
 
 import os
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 
 from trajdiag.cachedir import gates_folder
-from trajdiag.errors import ConfigError, UnknownNameError
-from trajdiag.gates.gate import Gate, load_gate
+from trajdiag.errors import ConfigError, TrajdiagWarning, UnknownNameError
+from trajdiag.gates.gate import Gate, load_gate, read_gate
 from trajdiag.gates.halting import cumulative_hazard
 from trajdiag.signals import SIGNALS
 from trajdiag.store.reader import Store
@@ -96,9 +97,20 @@ def oracle() -> Readout:
 
 
 def fitted_gates(store: Store, cache_dir: str | os.PathLike[str] | None = None) -> dict[str, Path]:
-    """The folders of the gates fitted on `store`, by name."""
-    folder = gates_folder(store.name, cache_dir)
-    return {path.parent.name: path.parent for path in sorted(folder.glob("*/config.json"))}
+    """The folders of the gates fitted on `store`, by name; warns of those that were fitted on other
+    states, of a store that had the same name."""
+    found = {}
+    for path in sorted(gates_folder(store.name, cache_dir).glob("*/config.json")):
+        if read_gate(path.parent).fingerprint_ == store.fingerprint:
+            found[path.parent.name] = path.parent
+        else:
+            warnings.warn(
+                f"gate {path.parent.name} is left out: it was fitted on another store named "
+                f"{store.name}; fit it here with `trajdiag fit-gate {store.path} --overwrite`",
+                TrajdiagWarning,
+                stacklevel=2,
+            )
+    return found
 
 
 def _gates(

@@ -164,6 +164,20 @@ class Results:
     config: dict[str, Any] = field(default_factory=dict)
     """The resolved options that gave these numbers."""
 
+    def ranked(self, store: str) -> list[str]:
+        """The store's readouts by their area on val (on test where val's is not there), best first;
+        the oracle leads."""
+        kinds = {row.readout: row.kind for row in self.readouts if row.store == store}
+        areas: dict[str, dict[str, float]] = {name: {} for name in kinds}
+        for row in self.scores:
+            if row.store == store and row.metric == "area" and row.value is not None:
+                areas.setdefault(row.readout, {})[row.split] = row.value
+
+        def order(name: str) -> tuple[bool, float]:
+            return kinds[name] != "oracle", -areas[name].get("val", areas[name].get("test", 0.0))
+
+        return sorted(kinds, key=order)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; NaN and infinity become None."""
         return {"results_version": RESULTS_VERSION, **_jsonable(dataclasses.asdict(self))}

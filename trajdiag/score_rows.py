@@ -67,14 +67,16 @@ def _readout_row(scored: Scored, evaluation: Evaluation) -> ReadoutRow:
 def _score_rows(scored: Scored, confidence: float) -> list[ScoreRow]:
     found, store = [], scored.name
 
-    def add(readout: str, metric: str, estimate: Estimate, n: int | None = None) -> None:
+    def add(
+        readout: str, metric: str, estimate: Estimate, n: int | None = None, split: str = "test"
+    ) -> None:
         value, low, high = interval(estimate, confidence)
         found.append(
             ScoreRow(
                 store=store,
                 readout=readout,
                 metric=metric,
-                split="test",
+                split=split,
                 value=value,
                 low=low,
                 high=high,
@@ -86,6 +88,7 @@ def _score_rows(scored: Scored, confidence: float) -> list[ScoreRow]:
         name = evaluation.readout.name
         for metric, estimate in evaluation.estimates.items():
             add(name, metric, estimate)
+        add(name, "area", np.array([evaluation.val_area]), len(scored.outcomes.val), "val")
         for point, reached in evaluation.reached.items():
             add(name, f"n_reached@{point}", np.array([float(reached)]), n=1)
         if evaluation.readout.kind != "oracle":

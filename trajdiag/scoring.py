@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from trajdiag.cachedir import find_store
 from trajdiag.errors import ConfigError, UnknownNameError
 from trajdiag.evaluation import Scored, evaluate
 from trajdiag.metrics.bootstrap import Resample
@@ -17,7 +16,7 @@ from trajdiag.readout import FIXED, ORACLE, Readout, list_readouts, oracle
 from trajdiag.results import Results
 from trajdiag.score_rows import rows
 from trajdiag.selection import Targets, outcomes
-from trajdiag.store.reader import Store
+from trajdiag.store.reader import Store, open_store
 
 StoreLike = Store | str | os.PathLike[str]
 
@@ -90,11 +89,6 @@ def open_stores(
                 f"two stores are named {store.name}: {other.path} and {store.path}; rename one"
             )
     return list(by_name.values())
-
-
-def open_store(store: StoreLike | None, cache_dir: str | os.PathLike[str] | None) -> Store:
-    """The store of this name or path, opened; the newest complete one when None."""
-    return store if isinstance(store, Store) else Store.open(find_store(store, cache_dir))
 
 
 def comparable(store: Store) -> str:

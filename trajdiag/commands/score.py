@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+from collections.abc import Mapping
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -34,10 +35,11 @@ def score(
 ) -> None:
     """Score every readout of one or more stores.
 
-    Thresholds are chosen on val and reported on test: `depth` and `accuracy` at the least depth
-    within half a point of the last loop, `area` over all mean-depth budgets, `depth@95` at the
-    least depth that reaches 95%. Brackets are 95% intervals over test inputs; a dash is a target
-    that val never reaches.
+    Thresholds are chosen on val and reported on test, best first on val: `depth` and `accuracy` at
+    the least depth within half a point of the last loop (or at --threshold.NAME), `area` over all
+    mean-depth budgets, `depth@95` at the least depth that reaches 95%, `spearman` of exit depth
+    with difficulty. Brackets are 95% intervals over test inputs; a dash is a target that val never
+    reaches. The oracle leaves in hindsight: the bound at equal depth.
     """
     results = score_stores(
         stores or None, **{f.name: getattr(options, f.name) for f in dataclasses.fields(options)}
@@ -52,22 +54,25 @@ def score(
 
 
 def _scoreboard(results: Results, store: str) -> Table:
-    cells = {(s.readout, s.metric): s for s in results.scores if s.store == store}
-    readouts = [row.readout for row in results.readouts if row.store == store]
+    test = [row for row in results.scores if row.store == store and row.split == "test"]
+    cells = {(row.readout, row.metric): row for row in test}
+    readouts = results.ranked(store)
     columns = [column for column in _COLUMNS if any((r, column[0]) in cells for r in readouts)]
-
-    def by_area(readout: str) -> float:
-        area = cells.get((readout, "area"))
-        return -area.value if area is not None and area.value is not None else 0.0
 
     table = Table(title=store, title_justify="left")
     table.add_column("readout")
     for _, heading, _ in columns:
         table.add_column(heading, justify="right", no_wrap=True)
-    for readout in sorted(readouts, key=by_area):
-        found = [(cells.get((readout, metric)), factor) for metric, _, factor in columns]
+    for readout in readouts:
+        found = [(_row(cells, readout, metric), factor) for metric, _, factor in columns]
         table.add_row(readout, *(_cell(row, factor) for row, factor in found))
     return table
+
+
+def _row(cells: Mapping[tuple[str, str], ScoreRow], readout: str, metric: str) -> ScoreRow | None:
+    """The number; that at the user's own threshold, where one was given."""
+    given = cells.get((readout, metric.replace("@final", "@threshold")))
+    return given or cells.get((readout, metric))
 
 
 def _cell(row: ScoreRow | None, factor: float) -> str:

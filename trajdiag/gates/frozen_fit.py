@@ -4,11 +4,11 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from trajdiag.cachedir import find_store, gates_folder
+from trajdiag.cachedir import gates_folder
 from trajdiag.errors import ConfigError
 from trajdiag.gates.config import FitGateConfig
 from trajdiag.gates.gate import CONFIG, Gate, read_gate
-from trajdiag.store.reader import Store
+from trajdiag.store.reader import Store, open_store
 
 
 def fit_gate(
@@ -24,12 +24,12 @@ def fit_gate(
     raises ConfigError listing the differing options where the name is taken by another.
     """
     config = FitGateConfig(**options)
-    if not isinstance(store, Store):
-        store = Store.open(find_store(store, config.cache_dir))
+    store = open_store(store, config.cache_dir)
     folder = gates_folder(store.name, config.cache_dir) / config.gate_name
     if (folder / CONFIG).is_file() and not config.overwrite:
-        progress(f"gate {config.gate_name} of store {store.name} is fitted already")
-        return _same(read_gate(folder), config, store)
+        found = _same(read_gate(folder), config, store)
+        progress(f"gate {found.name} of store {store.name} is fitted already")
+        return found
     gate = Gate(config).fit(store, progress)
     gate.save(folder)
     progress(
@@ -46,7 +46,7 @@ def _same(found: Gate, config: FitGateConfig, store: Store) -> Gate:
     differing = [f"{key} ({had[key]} -> {wanted[key]})" for key in had if had[key] != wanted[key]]
     if differing:
         raise ConfigError(
-            f"gate {found.name} of store {store.name} was fitted with other options: "
-            f"{', '.join(differing)}; choose another --name, or --overwrite it"
+            f"gate {found.name} of store {store.name} was fitted with other options or on other "
+            f"states: {', '.join(differing)}; choose another --name, or --overwrite it"
         )
     return found

@@ -61,10 +61,8 @@ class Board:
         return next((row.kind for (_, name), row in self.rows.items() if name == readout), "signal")
 
     def ranked(self, store: str) -> list[str]:
-        """The store's readouts by area under the frontier, best first; the oracle leads."""
-        own = [readout for s, readout in self.rows if s == store]
-        areas = {name: self.value(store, name, "area") or 0.0 for name in own}
-        return sorted(own, key=lambda name: (self.kind(name) != "oracle", -areas[name]))
+        """The store's readouts, best first; the oracle leads."""
+        return self.results.ranked(store)
 
     def principals(self, store: str) -> list[str]:
         """The readouts that the first screen compares: the native gate, the best fitted gate, the

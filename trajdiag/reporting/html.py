@@ -11,6 +11,7 @@ from trajdiag.reporting.board import Board
 from trajdiag.reporting.names import readout_label, visible
 from trajdiag.reporting.palette import ROLES
 from trajdiag.reporting.svg import Figure
+from trajdiag.reporting.terms import TERMS
 
 
 def render_html(board: Board, figures: list[Figure], title: str) -> str:
@@ -38,6 +39,7 @@ def contents(board: Board, title: str) -> dict[str, Any]:
         "title": visible(title),
         "meta": _meta(board),
         "results": board.results,
+        "terms": TERMS,
         "summary": tables.summary(board) if len(stores) > 1 else None,
         "scoreboards": [tables.scoreboard(board, store) for store in stores],
         "other_scores": [tables.other_scores(board, store) for store in stores],

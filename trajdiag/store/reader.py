@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trajdiag.cachedir import store_name
+from trajdiag.cachedir import find_store, store_name
 from trajdiag.errors import StoreError, UnknownNameError
 from trajdiag.store import strings
 from trajdiag.store.fingerprint import array_checksum, crc32c, fingerprint
@@ -301,6 +301,17 @@ class Store:
             file = self.path / spec.name / key[1]
             self._maps[key] = np.memmap(file, spec.disk_dtype, "r", shape=spec.chunk)
         return self._maps[key]
+
+
+def open_store(
+    store: "Store | str | os.PathLike[str] | None" = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+) -> Store:
+    """The store of this name or path; the newest complete one of the cache when None.
+
+    Raises UnknownNameError listing the stores there are, and what `Store.open` raises.
+    """
+    return store if isinstance(store, Store) else Store.open(find_store(store, cache_dir))
 
 
 def _by_block(rows: np.ndarray, size: int) -> Iterator[tuple[int, Any, Any]]:

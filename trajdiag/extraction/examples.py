@@ -1,11 +1,23 @@
 """A task's examples, all splits one after the other."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from trajdiag.errors import ConfigError
 from trajdiag.store.columns import Columns
 from trajdiag.store.schema import SPLITS
 from trajdiag.tasks.base import Examples, Task
+
+_KINDS = {
+    "length": "iu",
+    "target": "iu",
+    "difficulty": "iuf",
+    "group": "iu",
+    "id": "UOT",
+    "input": "UOT",
+}
+"""The per-example columns, and the kinds of dtype that each may have."""
 
 
 def examples_in_store_order(task: Task) -> tuple[Examples, np.ndarray]:
@@ -14,12 +26,16 @@ def examples_in_store_order(task: Task) -> tuple[Examples, np.ndarray]:
     Raises ConfigError where there is nothing to report on, or a split that nobody would read.
     """
     splits = task.examples()
+    if not isinstance(splits, Mapping):
+        raise ConfigError(f"examples() of task {task.name} must give a dict, not {splits!r:.80}")
     unknown = sorted(set(splits) - set(SPLITS))
     if unknown:
         known = ", ".join(SPLITS)
         raise ConfigError(f"task {task.name} has splits {', '.join(unknown)}; known are {known}")
     if "test" not in splits or not len(splits["test"]):
         raise ConfigError(f"task {task.name} has no test split, on which all results are reported")
+    for name, part in splits.items():
+        require_valid(task, name, part)
     parts = [splits[name] for name in SPLITS if name in splits]
     split = np.concatenate([np.full(len(splits[n]), n) for n in SPLITS if n in splits])
     width = max(part.input_ids.shape[1] for part in parts)
@@ -34,7 +50,47 @@ def examples_in_store_order(task: Task) -> tuple[Examples, np.ndarray]:
         name: np.concatenate([part.covariates[name] for part in parts])
         for name in parts[0].covariates
     }
-    return Examples(input_ids=np.concatenate(input_ids), covariates=covariates, **joined), split
+    whole = Examples(input_ids=np.concatenate(input_ids), covariates=covariates, **joined)
+    ids, counts = np.unique(whole.id, return_counts=True)
+    if len(ids) < len(whole):
+        raise ConfigError(f"task {task.name}: id {ids[counts.argmax()]!r} is given more than once")
+    return whole, split
+
+
+def require_valid(task: Task, split: str, part: Examples) -> None:
+    """Raise ConfigError unless the columns of a split fit together and its values are in range."""
+    where = f"task {task.name}, split {split}"
+    if not isinstance(part, Examples):
+        raise ConfigError(f"{where}: must be Examples, not {type(part).__name__}")
+    columns = {"input_ids": part.input_ids, **{name: getattr(part, name) for name in _KINDS}}
+    columns |= {f"covariate {name}": values for name, values in part.covariates.items()}
+    for name, values in columns.items():
+        kinds = _KINDS.get(name, "iuf") if name != "input_ids" else "iu"
+        dimensions = 2 if name == "input_ids" else 1
+        if not isinstance(values, np.ndarray) or values.ndim != dimensions:
+            raise ConfigError(f"{where}: {name} must be a numpy array of {dimensions} dimensions")
+        if values.dtype.kind not in kinds:
+            raise ConfigError(f"{where}: {name} cannot be of dtype {values.dtype}")
+        if len(values) != len(part.target):
+            raise ConfigError(f"{where}: {len(values)} {name} for {len(part.target)} targets")
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            at = int(np.flatnonzero(~np.isfinite(values))[0])
+            raise ConfigError(f"{where}: {name} of example {part.id[at]} is {values[at]}")
+    classes = task.vocab_size if task.class_ids is None else len(task.class_ids)
+    _require_between(where, part, "target", part.target, 0, classes - 1)
+    _require_between(where, part, "length", part.length, 1, part.input_ids.shape[1])
+    _require_between(where, part, "a token of the input", part.input_ids, 0, task.vocab_size - 1)
+
+
+def _require_between(
+    where: str, part: Examples, name: str, values: np.ndarray, least: int, most: int
+) -> None:
+    bad = np.argwhere((values < least) | (values > most))
+    if len(bad):
+        at = tuple(bad[0])
+        raise ConfigError(
+            f"{where}: {name} of example {part.id[at[0]]} is {values[at]}, not in {least}..{most}"
+        )
 
 
 def store_columns(examples: Examples, split: np.ndarray, *, inputs: bool) -> Columns:

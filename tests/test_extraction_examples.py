@@ -1,0 +1,54 @@
+"""A task's examples are checked before the model runs: what does not fit is named."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tests.looped import Letters
+from trajdiag.errors import ConfigError
+from trajdiag.extraction.examples import examples_in_store_order
+from trajdiag.tasks.base import Examples
+
+
+class Changed(Letters):
+    """Letters whose test examples are changed by `change`."""
+
+    change: dict[str, object]
+
+    def examples(self) -> dict[str, Examples]:
+        splits = super().examples()
+        return {**splits, "test": dataclasses.replace(splits["test"], **self.change)}
+
+
+def changed(**change: object) -> Changed:
+    task = Changed()
+    object.__setattr__(task, "change", change)
+    return task
+
+
+COUNT = len(Letters().examples()["test"])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"target": np.full(COUNT, 4)}, "target of example test-0000 is 4, not in 0..3"),
+        ({"target": np.zeros(COUNT)}, "target cannot be of dtype float64"),
+        ({"target": np.zeros(COUNT - 1, int)}, f"{COUNT} input_ids for {COUNT - 1} targets"),
+        ({"length": np.zeros(COUNT, int)}, "length of example test-0000 is 0"),
+        ({"difficulty": np.full(COUNT, np.nan)}, "difficulty of example test-0000 is nan"),
+        ({"id": np.full(COUNT, "same")}, "id 'same' is given more than once"),
+        ({"group": [0] * COUNT}, "group must be a numpy array"),
+        ({"input_ids": np.zeros(COUNT, int)}, "input_ids must be a numpy array of 2 dimensions"),
+        (
+            {"input_ids": np.full((COUNT, 9), 999)},
+            "a token of the input of example test-0000 is 999",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_named(change: dict[str, object], said: str):
+    with pytest.raises(ConfigError) as error:
+        examples_in_store_order(changed(**change))
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)

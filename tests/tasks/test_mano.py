@@ -124,7 +124,7 @@ def test_training_rows_ask_for_the_value_of_every_subtree() -> None:
     task = Mano(**SMALL)
     assert isinstance(task, TrainableTask)
     words = [*map(str, range(7)), "+", "-", "*"]
-    for group in task.training_batch(np.random.default_rng(0), 128):
+    for group in task.training_batch(np.random.default_rng(0), {1: 40, 2: 40, 3: 48}):
         width = group.input_ids.shape[1]
         assert width == 2 * group.difficulty + 3
         for ids, target, dense in zip(group.input_ids, group.target, group.dense, strict=True):
@@ -144,15 +144,15 @@ def test_training_rows_leave_out_the_inputs_of_val_and_test() -> None:
     task = Mano(modulus=3, operators="+", min_difficulty=3, fit=20, val=10, test=10)
     examples = task.examples()
     held = {tuple(ids) for s in ("val", "test") for ids in examples[s].input_ids.tolist()}
-    rows = task.training_batch(np.random.default_rng(0), 20_000)[0].input_ids
+    rows = task.training_batch(np.random.default_rng(0), {3: 20_000})[0].input_ids
     seen = {tuple(ids) for ids in rows.tolist()}
     assert not held & seen
     assert len(seen) == 405 - len(held)
 
 
-def test_training_rows_stop_at_the_curriculums_difficulty() -> None:
-    groups = Mano(**SMALL).training_batch(np.random.default_rng(0), 100, max_difficulty=2)
-    assert [g.difficulty for g in groups] == [1, 2]
+def test_training_rows_are_as_many_as_asked_for() -> None:
+    groups = Mano(**SMALL).training_batch(np.random.default_rng(0), {1: 5, 2: 9})
+    assert [(g.difficulty, len(g.target)) for g in groups] == [(1, 5), (2, 9)]
 
 
 def test_a_split_of_size_0_is_missing() -> None:

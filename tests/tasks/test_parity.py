@@ -57,7 +57,7 @@ def test_a_seed_gives_the_same_examples_on_every_machine() -> None:
 def test_training_rows_ask_for_the_parity_so_far_at_every_bit() -> None:
     task = Parity(**SMALL)
     assert isinstance(task, TrainableTask)
-    for group in task.training_batch(np.random.default_rng(0), 64, max_difficulty=6):
+    for group in task.training_batch(np.random.default_rng(0), dict.fromkeys(range(1, 7), 10)):
         for ids, target, dense in zip(group.input_ids, group.target, group.dense, strict=True):
             bits = ids[1:-1].tolist()
             running = [sum(bits[: i + 1]) % 2 for i in range(len(bits))]

@@ -7,7 +7,12 @@ import pytest
 from trajdiag.errors import ConfigError, UnknownNameError
 from trajdiag.tasks.registry import make_task
 from trajdiag.training.config import PRESETS, TrainConfig, train_config
-from trajdiag.training.schedule import Curriculum, dense_weight, learning_rate
+from trajdiag.training.schedule import (
+    Curriculum,
+    dense_weight,
+    learning_rate,
+    rows_by_difficulty,
+)
 
 
 def test_every_preset_names_a_task_that_can_be_made() -> None:
@@ -104,3 +109,12 @@ def test_the_curriculum_adds_a_difficulty_when_the_hardest_is_learned() -> None:
     assert begun.advance(0.81).level == 2
     assert Curriculum(level=3, last=3).advance(1.0).level == 3
     assert Curriculum.begin(TrainConfig(curriculum=False), 1, 3).level == 3
+
+
+def test_rows_are_shared_out_evenly_or_in_proportion_to_difficulty() -> None:
+    even = TrainConfig(batch=128, harder_rows=False)
+    assert rows_by_difficulty(even, 1, 3) == {1: 43, 2: 43, 3: 42}
+    harder = TrainConfig(batch=128)
+    assert rows_by_difficulty(harder, 1, 3) == {1: 21, 2: 42, 3: 65}
+    assert rows_by_difficulty(harder, 2, 3) == {2: 42, 3: 86}
+    assert rows_by_difficulty(harder, 1, 1) == {1: 128}

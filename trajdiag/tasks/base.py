@@ -107,8 +107,7 @@ class TrainableTask(Task, Protocol):
         ...
 
     def training_batch(
-        self, rng: np.random.Generator, rows: int, max_difficulty: int | None = None
+        self, rng: np.random.Generator, rows: Mapping[int, int]
     ) -> list[TrainingGroup]:
-        """About `rows` fresh rows, balanced over difficulties up to `max_difficulty`, grouped by
-        length."""
+        """Fresh rows, about `rows[difficulty]` of each difficulty, grouped by length."""
         ...

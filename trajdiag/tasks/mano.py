@@ -6,6 +6,7 @@ subtree's operation count uniformly in 0..n-1, the right gets the rest, leaves u
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,7 +23,6 @@ from trajdiag.tasks.splits import (
     drop_heldout,
     heldout_keys,
     overlap_notes,
-    shares,
 )
 
 OPERATORS = "+-*"
@@ -96,13 +96,11 @@ class Mano:
         return overlap_notes(self._bins)
 
     def training_batch(
-        self, rng: np.random.Generator, rows: int, max_difficulty: int | None = None
+        self, rng: np.random.Generator, rows: Mapping[int, int]
     ) -> list[TrainingGroup]:
-        """About `rows` rows: inputs of val and test are left out where their bin is ample."""
-        top = self.max_difficulty if max_difficulty is None else max_difficulty
-        difficulties = range(self.min_difficulty, min(top, self.max_difficulty) + 1)
+        """See TrainableTask; inputs of val and test are left out where their bin is ample."""
         groups = []
-        for operations, count in zip(difficulties, shares(rows, len(difficulties)), strict=True):
+        for operations, count in rows.items():
             heldout = self._heldout.get(operations)
             input_ids = drop_heldout(self._draw(rng, operations, count), heldout)
             target, completed = evaluate_prefix(self._expression(input_ids), self.modulus)

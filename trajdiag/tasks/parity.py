@@ -1,6 +1,7 @@
 """Parity: is the number of ones in a bit string even or odd; difficulty is the string's length."""
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,7 +18,6 @@ from trajdiag.tasks.splits import (
     drop_heldout,
     heldout_keys,
     overlap_notes,
-    shares,
 )
 
 EQUALS, BOS, PAD = 2, 3, 4
@@ -77,14 +77,12 @@ class Parity:
         return overlap_notes(self._bins)
 
     def training_batch(
-        self, rng: np.random.Generator, rows: int, max_difficulty: int | None = None
+        self, rng: np.random.Generator, rows: Mapping[int, int]
     ) -> list[TrainingGroup]:
-        """About `rows` rows: inputs of val and test are left out where their bin is ample. The
+        """See TrainableTask; inputs of val and test are left out where their bin is ample. The
         dense label of a bit is the parity of the bits up to it."""
-        top = self.max_difficulty if max_difficulty is None else max_difficulty
-        difficulties = range(self.min_difficulty, min(top, self.max_difficulty) + 1)
         groups = []
-        for bits, count in zip(difficulties, shares(rows, len(difficulties)), strict=True):
+        for bits, count in rows.items():
             input_ids = drop_heldout(_draw(rng, bits, count), self._heldout.get(bits))
             running = np.cumsum(input_ids[:, 1:-1], axis=1) % 2
             dense = np.full(input_ids.shape, IGNORE)

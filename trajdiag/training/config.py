@@ -59,7 +59,7 @@ class TrainConfig:
     """Base of the rotary positions."""
     tied: bool = False
     """Use the embedding as the head."""
-    steps: int = 4500
+    steps: int = 3800
     """Optimiser steps."""
     batch: int = 128
     """Rows a step, about."""
@@ -83,6 +83,9 @@ class TrainConfig:
     curriculum: bool = True
     """Begin with the least difficulty, and add the next when training accuracy at the hardest
     passes 80%. Not in the paper; small models need it."""
+    harder_rows: bool = True
+    """Draw more rows of the harder inputs: twice as many at the second difficulty as at the first,
+    three times at the third, and so on. Off, as in the paper, every difficulty gets as many."""
     precision: Precision = "fp32"
     """`bf16` runs the matrix products under autocast; weights and losses stay float32."""
     seed: int = 0
@@ -174,6 +177,7 @@ _PAPER = TrainConfig(
     weight_decay=0.1,
     dense=False,
     curriculum=False,
+    harder_rows=False,
     precision="bf16",
 )
 _FIFTY_THOUSAND = {"fit": 50_000, "val": 50_000, "test": 50_000}
@@ -182,7 +186,14 @@ PRESETS: dict[str, dict[str, TrainConfig]] = {
     "quick": {
         "mano": TrainConfig(),
         "parity": TrainConfig(
-            task="parity", loops=6, d_model=48, heads=2, feed_forward=96, steps=1600, lr=3e-3
+            task="parity",
+            loops=6,
+            d_model=48,
+            heads=2,
+            feed_forward=96,
+            steps=1600,
+            lr=3e-3,
+            harder_rows=False,
         ),
     },
     "paper": {

@@ -19,7 +19,12 @@ from trajdiag.tasks.base import TrainableTask
 from trajdiag.training.batch import TrainingBatch, pack
 from trajdiag.training.config import TrainConfig
 from trajdiag.training.objectives import make_objective
-from trajdiag.training.schedule import Curriculum, dense_weight, learning_rate
+from trajdiag.training.schedule import (
+    Curriculum,
+    dense_weight,
+    learning_rate,
+    rows_by_difficulty,
+)
 
 _STREAM = 1
 """Sets the random numbers of training rows apart from those of a task's splits."""
@@ -60,7 +65,8 @@ class TrainingRun:
         """Do one step. Raises NonFiniteError where the loss has diverged."""
         config = self.config
         rng = np.random.default_rng([config.seed, self.step, _STREAM])
-        groups = self.task.training_batch(rng, config.batch, self.curriculum.level)
+        rows = rows_by_difficulty(config, self.task.min_difficulty, self.curriculum.level)
+        groups = self.task.training_batch(rng, rows)
         extra = dense_weight(config, self.step)
         batch = pack(groups, self.task.class_ids, extra > 0, self.device)
         for group in self._optimiser.param_groups:

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from trajdiag.tasks.splits import shares
 from trajdiag.training.config import TrainConfig
 
 DENSE_UNTIL = 0.8
@@ -23,6 +24,18 @@ def learning_rate(config: TrainConfig, step: int) -> float:
 def dense_weight(config: TrainConfig, step: int) -> float:
     """The weight of the dense labels' loss at 0-based `step`; the answers' weight is 1."""
     return max(0.0, 1 - step / (DENSE_UNTIL * config.steps)) if config.dense else 0.0
+
+
+def rows_by_difficulty(config: TrainConfig, first: int, level: int) -> dict[int, int]:
+    """How many of a step's rows each difficulty from `first` to `level` gets: the same number of
+    each or, with `harder_rows`, in proportion to its place, the easiest 1, the next 2, and so
+    on."""
+    bins = level - first + 1
+    if not config.harder_rows:
+        return dict(zip(range(first, level + 1), shares(config.batch, bins), strict=True))
+    counts = [config.batch * place // (bins * (bins + 1) // 2) for place in range(1, bins + 1)]
+    counts[-1] += config.batch - sum(counts)
+    return dict(zip(range(first, level + 1), counts, strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)

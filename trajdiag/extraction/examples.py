@@ -53,7 +53,7 @@ def examples_in_store_order(task: Task) -> tuple[Examples, np.ndarray]:
     whole = Examples(input_ids=np.concatenate(input_ids), covariates=covariates, **joined)
     ids, counts = np.unique(whole.id, return_counts=True)
     if len(ids) < len(whole):
-        raise ConfigError(f"task {task.name}: id {ids[counts.argmax()]!r} is given more than once")
+        raise ConfigError(f"task {task.name}: id {str(ids[counts.argmax()])!r} is given more than once")
     return whole, split
 
 
@@ -77,6 +77,8 @@ def require_valid(task: Task, split: str, part: Examples) -> None:
             at = int(np.flatnonzero(~np.isfinite(values))[0])
             raise ConfigError(f"{where}: {name} of example {part.id[at]} is {values[at]}")
     classes = task.vocab_size if task.class_ids is None else len(task.class_ids)
+    if classes < 2:
+        raise ConfigError(f"task {task.name}: a decision needs at least 2 classes, got {classes}")
     _require_between(where, part, "target", part.target, 0, classes - 1)
     _require_between(where, part, "length", part.length, 1, part.input_ids.shape[1])
     _require_between(where, part, "a token of the input", part.input_ids, 0, task.vocab_size - 1)

@@ -25,6 +25,8 @@ def run() -> list[dict[str, object]]:
     in memory to its early stop; our val loss's excess over the plain one, and its share of the
     prior's.
     """
+    # torch's first optimiser imports its compiler, seconds that are not the plain loop's fault.
+    torch.optim.AdamW([torch.zeros(1)])
     with tempfile.TemporaryDirectory() as folder:
         store = from_arrays(Path(folder) / "planted.zarr", *planted())
         arrays = {split: _in_memory(store, split) for split in SPLIT}

@@ -41,7 +41,7 @@ class FitGateConfig:
     """Of the initial weights and the order of the examples."""
     epochs: int = 100
     """Passes over the fit examples at most."""
-    patience: int = 3
+    patience: int = 2
     """Passes without improvement on val before stopping."""
     name: str | None = None
     """The gate's name; KIND-OBJECTIVE when absent."""

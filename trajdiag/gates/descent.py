@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from trajdiag.errors import GateError
+from trajdiag.gates.adam import Adam
 from trajdiag.gates.frozen_states import FrozenStates, Standardiser
 from trajdiag.gates.network import GateKind, GateNetwork
 from trajdiag.gates.objectives import Objective
@@ -46,8 +47,8 @@ def fit_network(
     """
     states, objective = fit
     size = _batch_size(len(states))
-    optimiser = torch.optim.AdamW(_rates(network), betas=(0.9, 0.99), weight_decay=0.0, fused=True)
-    rates = [group["lr"] for group in optimiser.param_groups]
+    weights = list(network.parameters())
+    adam = Adam(weights, _rates(network))
     average = copy.deepcopy(network)
     best, mark, stale, step = average, math.inf, 0, 0
     history: list[float] = []
@@ -55,12 +56,8 @@ def fit_network(
         for _ in range(math.ceil(STEPS_PER_PASS * size / len(states))):
             for examples, batch in states.shuffled(rng, size):
                 step += 1
-                for group, rate in zip(optimiser.param_groups, rates, strict=True):
-                    group["lr"] = rate * min(1.0, step / WARM_UP)
                 loss = objective.loss(_logits(network, batch, dtype), objective.evidence[examples])
-                optimiser.zero_grad()
-                loss.backward()
-                optimiser.step()
+                adam.step(torch.autograd.grad(loss, weights), scale=min(1.0, step / WARM_UP))
                 _average(average, network, (AVERAGING + 1) / (step + AVERAGING))
         history.append(mean_loss(average, *val, dtype))
         if not math.isfinite(history[-1]):
@@ -116,17 +113,14 @@ def _logits(network: GateNetwork, states: Tensor, dtype: torch.dtype) -> Tensor:
     return functional_call(network, weights, (states,)).float()
 
 
-def _rates(network: GateNetwork) -> list[dict[str, object]]:
-    """Wide inputs take smaller steps, as many weights move a unit together. The output layer takes
-    smaller ones still: when it moves first, hidden units lose their difference."""
-    width = network.output.in_features
-    rate = min(3e-3, 0.768 / width)
+def _rates(network: GateNetwork) -> list[float]:
+    """Of each parameter. Wide inputs take smaller steps, as many weights move a unit together. The
+    output layer takes smaller ones still: when it moves first, hidden units grow alike and the gate
+    overfits."""
+    rate = min(1e-2, 0.768 / network.output.in_features)
     if network.hidden is None:
-        return [{"params": list(network.parameters()), "lr": rate}]
-    return [
-        {"params": list(network.hidden.parameters()), "lr": rate},
-        {"params": list(network.output.parameters()), "lr": rate / 10},
-    ]
+        return [rate for _ in network.parameters()]
+    return [rate / 10 if "output" in name else rate for name, _ in network.named_parameters()]
 
 
 @torch.no_grad()

@@ -19,11 +19,16 @@ def console_commands() -> list[str]:
     return [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
 
 
+def python_blocks() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
 def test_the_commands_run_in_the_order_in_which_they_stand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TRAJDIAG_CACHE", raising=False)
+    (tmp_path / "mytask.py").write_text(python_blocks()[1], encoding="utf-8")
     printed = {}
     for command in console_commands():
         words = shlex.split(command.partition(" > ")[0])
@@ -52,8 +57,7 @@ def test_the_python_part_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         "logits": logits.astype("float32"),
         "target": logits[:, -1].argmax(1),
     }
-    (block,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    exec(block, names)
+    exec(python_blocks()[0], names)
     assert (tmp_path / "mine-report" / "report.html").is_file()
 
 

@@ -53,7 +53,9 @@ def examples_in_store_order(task: Task) -> tuple[Examples, np.ndarray]:
     whole = Examples(input_ids=np.concatenate(input_ids), covariates=covariates, **joined)
     ids, counts = np.unique(whole.id, return_counts=True)
     if len(ids) < len(whole):
-        raise ConfigError(f"task {task.name}: id {str(ids[counts.argmax()])!r} is given more than once")
+        raise ConfigError(
+            f"task {task.name}: id {str(ids[counts.argmax()])!r} is given more than once"
+        )
     return whole, split
 
 

@@ -19,8 +19,9 @@ from trajdiag.store.schema import COVARIATE, GROUP, SCHEMA_VERSION, SIGNAL, SPLI
 if TYPE_CHECKING:
     from torch import Tensor
 
-_OPEN_MAPS = 128
-"""Memory maps kept open; each holds a file descriptor, of which a process has about a thousand."""
+_OPEN_MAPS, _MAPPED_BYTES = 128, 64 * 2**20
+"""Memory maps kept open, and their bytes: each holds a file descriptor, of which a process has
+about a thousand, and the pages that were read count as the process's memory."""
 
 
 class Store:
@@ -295,12 +296,17 @@ class Store:
     def _map(self, spec: ArraySpec, index: tuple[int, ...]) -> np.ndarray:
         """The chunk as a read-only memory map."""
         key = (spec.name, spec.key(index))
-        if key not in self._maps:
-            if len(self._maps) >= _OPEN_MAPS:
-                self._maps.pop(next(iter(self._maps)))
+        found = self._maps.pop(key, None)
+        if found is None:
             file = self.path / spec.name / key[1]
-            self._maps[key] = np.memmap(file, spec.disk_dtype, "r", shape=spec.chunk)
-        return self._maps[key]
+            found = np.memmap(file, spec.disk_dtype, "r", shape=spec.chunk)
+            room = _MAPPED_BYTES - found.nbytes
+            while self._maps and (
+                len(self._maps) >= _OPEN_MAPS or sum(m.nbytes for m in self._maps.values()) > room
+            ):
+                self._maps.pop(next(iter(self._maps)))
+        self._maps[key] = found  # the last is the most recently used
+        return found
 
 
 def open_store(

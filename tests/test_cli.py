@@ -1,7 +1,11 @@
 """The command line in process: exit codes, one-line errors, and nothing heavy behind `--help`."""
 
+import json
+import os
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -46,3 +50,37 @@ def test_an_unknown_option_is_a_usage_error_in_one_line(capsys: pytest.CaptureFi
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1
     assert "--resample" in err
+
+
+def test_an_interrupt_prints_the_line_that_resumes(tmp_path: Path):
+    command = [sys.executable, "-m", "trajdiag", "train", "--cache-dir", str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    assert running.stderr is not None
+    assert "training mano" in running.stderr.readline()
+    running.send_signal(signal.SIGINT)
+    last = running.communicate(timeout=60)[1].splitlines()[-1]
+    assert running.returncode == 130
+    assert last == f"trajdiag: interrupted; run it again to go on: trajdiag {' '.join(command[3:])}"
+
+
+def test_training_options_and_task_options_are_flags(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    options = "--steps 2 --d-model 8 --heads 2 --task-options.max-difficulty 2 --name tiny"
+    code, out, err = run(capsys, "train", *options.split(), "--cache-dir", str(tmp_path))
+    assert code == 0, err
+    config = json.loads((Path(out.strip()) / "config.json").read_text(encoding="utf-8"))
+    assert config["hidden_size"] == 8
+    assert config["trajdiag"]["task"]["parameters"]["max_difficulty"] == 2
+
+
+def test_a_fault_of_our_own_is_one_line_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("TRAJDIAG_TRACEBACK", raising=False)
+    monkeypatch.setattr("trajdiag.commands.list._LISTS", {})
+    code, out, err = run(capsys, "list", "models")
+    assert (code, out) == (1, "")
+    assert len(err.splitlines()) == 1
+    assert "KeyError" in err and "list.py" in err

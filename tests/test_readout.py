@@ -75,7 +75,9 @@ def test_a_gate_of_another_store_or_of_a_readouts_name_is_refused(tmp_path):
     folder = tmp_path / "gates" / "a" / "linear-ponder"
     with pytest.raises(FingerprintError):
         list_readouts(other, gates=[folder], cache_dir=tmp_path)
-    fit_gate(one, kind="linear", epochs=1, name="entropy", cache_dir=str(tmp_path))
+    with pytest.raises(ConfigError, match="entropy is another readout's name"):
+        fit_gate(one, kind="linear", epochs=1, name="entropy", cache_dir=str(tmp_path))
+    folder.rename(folder.parent / "entropy")
     with pytest.raises(ConfigError, match="two readouts of store a are named entropy"):
         list_readouts(one, cache_dir=tmp_path)
 

@@ -66,6 +66,8 @@ def find_store(
                 "`trajdiag extract --model mano-fixed-geometric`, or name a store"
             )
         return stores[0]
+    if not os.fspath(store):
+        raise UnknownNameError("store", "", [store_name(p) for p in complete_stores(cache_dir)])
     path = Path(store)
     if path.is_dir():
         return path
@@ -81,5 +83,5 @@ def _completed_at(path: Path) -> str | None:
         group = json.loads((path / "zarr.json").read_text(encoding="utf-8"))
         attributes = group["attributes"]["trajdiag"]
         return str(attributes["created"]) if attributes.get("complete") is True else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

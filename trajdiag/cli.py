@@ -5,11 +5,14 @@ stdout carries results, stderr carries progress. Exit codes: 0 ok, 1 an error of
 in one line, 2 usage, 130 interrupted.
 """
 
+import errno
 import os
 import shlex
 import sys
+import traceback
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 
 from cyclopts import App, CycloptsError, Parameter, UnknownCommandError
 
@@ -21,6 +24,7 @@ app = App(
     version=__version__,
     # An empty list is given by naming nothing: no --empty-NAME flags.
     default_parameter=Parameter(negative_iterable=()),
+    suppress_keyboard_interrupt=False,
     help="Diagnose adaptive depth in looped Transformers: is it the trajectory or the readout?",
 )
 app.command("trajdiag.commands.train:train", help="Train a small looped model on a synthetic task.")
@@ -42,12 +46,29 @@ app.command(
 )
 
 
+_ADVICE = {
+    errno.ENOSPC: "; free some space and run the same command again, it goes on where it was",
+    errno.EACCES: "; choose another --cache-dir or --output",
+    errno.EPERM: "; choose another --cache-dir or --output",
+    errno.EROFS: "; choose another --cache-dir or --output",
+}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     warnings.showwarning = _warn
     tokens = list(sys.argv[1:] if arguments is None else arguments)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started us
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
     try:
-        app(tokens, result_action="return_value", exit_on_error=False, print_error=False)
+        app(
+            tokens,
+            result_action="return_value",
+            exit_on_error=False,
+            print_error=False,
+        )
+        sys.stdout.flush()
     except UnknownCommandError:
         # The library's own message would import every verb to suggest one.
         verbs = ", ".join(name for name in app if not name.startswith("-"))
@@ -65,13 +86,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except OSError as error:
         place = f": {error.filename}" if error.filename else ""
-        return _fail(f"{error.strerror or error}{place}", 1)
+        advice = _ADVICE.get(error.errno or 0, "")
+        return _fail(f"{error.strerror or error}{place}{advice}", 1)
+    except MemoryError as error:
+        return _fail(f"not enough memory: {error}; ask for less, or lower --memory", 1)
     except KeyboardInterrupt:
         return _fail(
             f"interrupted; run it again to go on: {shlex.join(['trajdiag', *tokens])}", 130
         )
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except Exception as error:
+        # The last resort: one line, never a wall of text.
+        if os.environ.get("TRAJDIAG_TRACEBACK"):
+            raise
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        return _fail(
+            f"a fault of trajdiag's own, please report it: {type(error).__name__}: {error} "
+            f"({Path(place.filename).name}:{place.lineno}; TRAJDIAG_TRACEBACK=1 shows more)",
+            1,
+        )
     return 0
 
 

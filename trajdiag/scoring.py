@@ -45,6 +45,20 @@ class ScoreConfig:
     cache_dir: str | None = None
     """Root of the cache in which stores and gates are found."""
 
+    def __post_init__(self) -> None:
+        for option in ("readouts", "gates"):
+            if isinstance(getattr(self, option), str):
+                raise ConfigError(f"{option} must be a list of names, not one text")
+        if not 0 <= self.slack < 1:
+            raise ConfigError(f"slack must be a share from 0 to below 1, got {self.slack}")
+        if not all(0 < target <= 1 for target in self.targets):
+            raise ConfigError(f"targets must be shares above 0, up to 1, got {self.targets}")
+        if not 0 <= self.seed < 2**63:
+            raise ConfigError(f"seed must be 0 or more, got {self.seed}")
+        for readout, value in self.threshold.items():
+            if value != value:
+                raise ConfigError(f"the threshold of {readout} must be a number, got {value}")
+
 
 def score(
     stores: StoreLike | Iterable[StoreLike] | None = None,

@@ -192,7 +192,7 @@ def test_a_handful_of_examples_is_enough_to_run(tmp_path):
         ({"beta": -1.0}, "beta must be at least 0"),
         ({"lam": 1.0}, "between 0 and 1"),
         ({"epochs": 0}, "epochs must be at least 1"),
-        ({"name": "../gate"}, "plain folder name"),
+        ({"name": "../gate"}, "must be one folder's name"),
         ({"frozen": False}, "trajdiag train --objective joint"),
     ],
 )

@@ -188,7 +188,7 @@ def test_a_diverging_loss_stops_with_the_step(tmp_path: Path) -> None:
 def test_what_cannot_be_trained_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="unknown task"):
         train(tiny(tmp_path, task="sudoku", task_options={}), quiet)
-    with pytest.raises(ConfigError, match="is one folder's name"):
+    with pytest.raises(ConfigError, match="must be one folder's name"):
         train(tiny(tmp_path, name="a/b"), quiet)
     with pytest.raises(ConfigError, match="device 'abacus' cannot be used"):
         train(tiny(tmp_path, device="abacus"), quiet)

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
+from rich.markup import escape
 from rich.table import Table
 
 from trajdiag.cachedir import complete_stores, gates_folder, store_name
@@ -20,7 +21,7 @@ def list_names(
     """List models, tasks, readouts, stores or gates, a line each."""
     table = Table.grid(padding=(0, 2))
     for row in _LISTS[kind](cache_dir):
-        table.add_row(*row)
+        table.add_row(*map(escape, row))
     print_table(table)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated
 
 from cyclopts import Parameter
+from rich.markup import escape
 from rich.table import Table
 
 from trajdiag.commands.console import print_table
@@ -59,13 +60,13 @@ def _scoreboard(results: Results, store: str) -> Table:
     readouts = results.ranked(store)
     columns = [column for column in _COLUMNS if any((r, column[0]) in cells for r in readouts)]
 
-    table = Table(title=store, title_justify="left")
+    table = Table(title=escape(store), title_justify="left")
     table.add_column("readout")
     for _, heading, _ in columns:
         table.add_column(heading, justify="right", no_wrap=True)
     for readout in readouts:
         found = [(_row(cells, readout, metric), factor) for metric, _, factor in columns]
-        table.add_row(readout, *(_cell(row, factor) for row, factor in found))
+        table.add_row(escape(readout), *(_cell(row, factor) for row, factor in found))
     return table
 
 

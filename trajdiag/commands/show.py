@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+from rich.markup import escape
 from rich.table import Table
 
 from trajdiag.cachedir import find_store
@@ -86,7 +87,7 @@ def _print(store: Store) -> None:
         ("fingerprint", store.fingerprint),
         ("made by", " ; ".join(record.commands)),
     ]:
-        facts.add_row(label, value)
+        facts.add_row(label, escape(value))
     print_table(facts)
 
 

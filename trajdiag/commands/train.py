@@ -1,7 +1,6 @@
 """`trajdiag train`: a preset, with the options given on top."""
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Annotated, get_type_hints
 
 from cyclopts import Parameter
@@ -57,9 +56,9 @@ def train(
     ] = "quick",
     task: Annotated[str, Parameter(help="A task's name, or package.module:Class.")] = "mano",
     task_options: Annotated[
-        Mapping[str, str] | None,
+        dict[str, str],
         Parameter(help="Options of the task: --task-options.max-difficulty 4."),
-    ] = None,
+    ] = {},  # noqa: B006
     options: Annotated[
         TrainOptions,  # pyright: ignore[reportInvalidTypeForm]
         Parameter(name="*"),
@@ -71,7 +70,5 @@ def train(
     goes on where it was when the same command runs again.
     """
     given = {k: v for k, v in dataclasses.asdict(options).items() if v is not None}
-    chosen = (
-        {} if task_options is None else {k.replace("-", "_"): v for k, v in task_options.items()}
-    )
+    chosen = {key.replace("-", "_"): value for key, value in task_options.items()}
     print(train_checkpoint(train_config(preset, task, task_options=chosen, **given)))

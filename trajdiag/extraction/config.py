@@ -7,6 +7,8 @@ from typing import Any
 
 from trajdiag.errors import ConfigError
 
+_MOST = 2**31
+
 
 @dataclass(frozen=True, kw_only=True)
 class ExtractConfig:
@@ -40,8 +42,10 @@ class ExtractConfig:
     def __post_init__(self) -> None:
         for option, least in (("loops", 1), ("batch_tokens", 1), ("memory", 0.0)):
             value = getattr(self, option)
-            if value is not None and value < least:
-                raise ConfigError(f"{option} must be at least {least}, got {value}")
+            if value is not None and not least <= value < _MOST:
+                raise ConfigError(
+                    f"{option} must be at least {least} and below {_MOST}, got {value}"
+                )
 
     def command(self) -> str:
         """The command line that does the same."""

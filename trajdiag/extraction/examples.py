@@ -8,6 +8,7 @@ from trajdiag.errors import ConfigError
 from trajdiag.store.columns import Columns
 from trajdiag.store.schema import SPLITS
 from trajdiag.tasks.base import Examples, Task
+from trajdiag.tasks.foreign import running
 
 _KINDS = {
     "length": "iu",
@@ -25,17 +26,20 @@ def examples_in_store_order(task: Task) -> tuple[Examples, np.ndarray]:
 
     Raises ConfigError where there is nothing to report on, or a split that nobody would read.
     """
-    splits = task.examples()
+    with running(f"examples() of task {task.name}"):
+        splits = task.examples()
     if not isinstance(splits, Mapping):
         raise ConfigError(f"examples() of task {task.name} must give a dict, not {splits!r:.80}")
     unknown = sorted(set(splits) - set(SPLITS))
     if unknown:
         known = ", ".join(SPLITS)
         raise ConfigError(f"task {task.name} has splits {', '.join(unknown)}; known are {known}")
-    if "test" not in splits or not len(splits["test"]):
-        raise ConfigError(f"task {task.name} has no test split, on which all results are reported")
     for name, part in splits.items():
         require_valid(task, name, part)
+    if "test" not in splits or not len(splits["test"]):
+        raise ConfigError(f"task {task.name} has no test split, on which all results are reported")
+    if len({frozenset(part.covariates) for part in splits.values()}) > 1:
+        raise ConfigError(f"task {task.name}: its splits must have the same covariates")
     parts = [splits[name] for name in SPLITS if name in splits]
     split = np.concatenate([np.full(len(splits[n]), n) for n in SPLITS if n in splits])
     width = max(part.input_ids.shape[1] for part in parts)
@@ -50,13 +54,7 @@ def examples_in_store_order(task: Task) -> tuple[Examples, np.ndarray]:
         name: np.concatenate([part.covariates[name] for part in parts])
         for name in parts[0].covariates
     }
-    whole = Examples(input_ids=np.concatenate(input_ids), covariates=covariates, **joined)
-    ids, counts = np.unique(whole.id, return_counts=True)
-    if len(ids) < len(whole):
-        raise ConfigError(
-            f"task {task.name}: id {str(ids[counts.argmax()])!r} is given more than once"
-        )
-    return whole, split
+    return Examples(input_ids=np.concatenate(input_ids), covariates=covariates, **joined), split
 
 
 def require_valid(task: Task, split: str, part: Examples) -> None:

@@ -19,6 +19,7 @@ from trajdiag.extraction.examples import examples_in_store_order, store_columns
 from trajdiag.extraction.forward import batches_by_length, trajectories
 from trajdiag.models.base import LoopedModel
 from trajdiag.models.registry import load_model
+from trajdiag.names import require_name
 from trajdiag.signals import SIGNALS
 from trajdiag.store.columns import Columns
 from trajdiag.store.reader import Store
@@ -26,8 +27,14 @@ from trajdiag.store.record import StoreRecord
 from trajdiag.store.recorder import Recorder
 from trajdiag.store.schema import SCHEMA_VERSION, ArraySpec, block_specs
 from trajdiag.store.versions import software_versions
-from trajdiag.store.writer import StoreWriter, existing_record, remove_store
+from trajdiag.store.writer import (
+    StoreWriter,
+    existing_record,
+    remove_discarded,
+    remove_store,
+)
 from trajdiag.tasks.base import Examples, Task
+from trajdiag.tasks.foreign import facts, require_classes
 from trajdiag.tasks.registry import make_task, task_names
 
 Progress = Callable[[str], None]
@@ -62,6 +69,7 @@ def extract(
     own = (model.record.config.get("trajdiag") or {}).get("task")
     if not isinstance(task, Task):
         task = _named_task(config, own)
+    require_classes(task)
     if task.vocab_size > model.vocab_size:
         raise ConfigError(
             f"task {task.name} needs a vocabulary of {task.vocab_size}, model {config.model} has "
@@ -72,6 +80,7 @@ def extract(
     found = None if config.overwrite else existing_record(path)
     if found is not None:
         found.require_same(record, path)
+    remove_discarded(path)
     if found is None or not found.complete:
         _freeze(config, model, task, path, record, progress)
     progress(f"store {path} is complete")
@@ -99,7 +108,7 @@ def _freeze(
     )
     needed = sum(len(spec.chunk_keys()) * spec.chunk_bytes for spec in specs.values())
     _require_space(path, needed + _text_bytes(columns))
-    record = dataclasses.replace(record, task={**record.task, "notes": task.notes()})
+    record = dataclasses.replace(record, task={**record.task, "notes": facts(task, "notes")})
     if config.overwrite:
         remove_store(path)
     with StoreWriter(path, record=record, columns=columns, specs=specs) as writer:
@@ -177,9 +186,7 @@ def _store_path(
     is_own = own is not None and own["name"] == task.name
     name = config.name or model.record.name + ("" if is_own else f"--{task.name}")
     name = name.removesuffix(STORE_SUFFIX).replace(":", ".")
-    if not name or Path(name).name != name:
-        raise ConfigError(f"a store's name cannot be a path, got {name!r}; see --cache-dir")
-    return stores_folder(config.cache_dir) / (name + STORE_SUFFIX)
+    return stores_folder(config.cache_dir) / (require_name("store", name) + STORE_SUFFIX)
 
 
 def _record(
@@ -189,7 +196,7 @@ def _record(
     return StoreRecord(
         schema=SCHEMA_VERSION,
         model=dataclasses.asdict(model.record),
-        task={"name": task.name, "parameters": task.parameters(), "notes": {}},
+        task={"name": task.name, "parameters": facts(task, "parameters"), "notes": {}},
         config={
             "loops": model.loops if config.loops is None else config.loops,
             "dtype": dtype,

@@ -1,7 +1,6 @@
 """What `fit-gate` can be told, and the command line that tells it."""
 
 import dataclasses
-import re
 import shlex
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,8 @@ from trajdiag.errors import ConfigError, UsageError
 from trajdiag.gates.halting import PRIORS, PriorKind
 from trajdiag.gates.network import GATE_KINDS, GateKind
 from trajdiag.gates.objectives import OBJECTIVES, UTILITIES, ObjectiveKind, UtilityKind
+from trajdiag.names import require_name
+from trajdiag.signals import SIGNALS
 
 _NOT_OF_THE_GATE = ("name", "memory", "cache_dir", "frozen", "overwrite")
 """Options that do not decide the fitted numbers."""
@@ -73,12 +74,14 @@ class FitGateConfig:
             ("beta", 0), ("k", 0), ("seed", 0), ("memory", 0), ("epochs", 1), ("patience", 1),
         ):  # fmt: skip
             value = getattr(self, option)
-            if not value >= least:
-                raise ConfigError(f"{option} must be at least {least}, got {value}")
+            if not least <= value < 2**63:
+                raise ConfigError(f"{option} must be at least {least} and finite, got {value}")
         if not 0.0 < self.lam < 1.0:
             raise ConfigError(f"lam must lie between 0 and 1 (both excluded), got {self.lam}")
-        if self.name is not None and not re.fullmatch(r"[^./\\\0][^/\\\0]*", self.name):
-            raise ConfigError(f"a gate's name must be a plain folder name, got {self.name!r}")
+        if self.name is not None:
+            require_name("gate", self.name)
+        if self.name in (*SIGNALS, "native", "fixed", "oracle"):
+            raise ConfigError(f"{self.name} is another readout's name; choose another --name")
 
     @property
     def gate_name(self) -> str:

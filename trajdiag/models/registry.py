@@ -36,7 +36,7 @@ def load_model(
     """
     folder, source = find_checkpoint(name_or_path, cache_dir)
     family = read_config(folder).get("model_type")
-    if family not in FAMILIES:
+    if not isinstance(family, str) or family not in FAMILIES:
         raise CheckpointError(
             f"{folder / CONFIG}: model_type {family!r} is not supported; "
             f"supported: {', '.join(sorted(FAMILIES))}"
@@ -124,6 +124,8 @@ def _named_device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
+        if device.type == "meta":
+            raise RuntimeError("it holds no numbers")
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise ConfigError(f"device {name!r} cannot be used here; try auto or cpu") from error

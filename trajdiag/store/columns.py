@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from trajdiag.errors import ConfigError
+from trajdiag.names import require_name
 from trajdiag.store import strings
 from trajdiag.store.fingerprint import array_checksum, crc32c
 from trajdiag.store.schema import COVARIATE, ArraySpec, column_spec
@@ -28,6 +30,17 @@ class Columns:
     """str; None leaves the text out."""
     covariates: Mapping[str, np.ndarray] = field(default_factory=dict)
     """float64 each."""
+
+    def __post_init__(self) -> None:
+        for name in self.covariates:
+            require_name("covariate", name)
+        for name, texts in (("id", self.id), ("input", self.input)):
+            for text in [] if texts is None else texts.tolist():
+                if not isinstance(text, str) or (not text.isascii() and _is_broken(text)):
+                    raise ConfigError(f"{name} must be text, got {ascii(text)[:80]}")
+        if len(set(self.id.tolist())) < len(self.id):
+            ids, counts = np.unique(self.id.astype(str), return_counts=True)
+            raise ConfigError(f"id {str(ids[counts.argmax()])!r} is given more than once")
 
     def __len__(self) -> int:
         return len(self.target)
@@ -56,6 +69,11 @@ class Columns:
             for spec, values in self.arrays().values()
             for chunk in column_chunks(spec, values).values()
         )
+
+
+def _is_broken(text: str) -> bool:
+    """Whether `text` holds half characters, which no file can keep."""
+    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def column_chunks(spec: ArraySpec, values: np.ndarray) -> dict[str, bytes]:

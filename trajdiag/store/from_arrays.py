@@ -57,6 +57,8 @@ def from_arrays(
     if states.dtype not in (torch.float32, torch.bfloat16, torch.float16):
         states = states.to(torch.float32)
     examples, loops = states.shape[:2]
+    if not states.numel() or not z.numel():
+        raise ConfigError(f"hidden {list(states.shape)} and logits {list(z.shape)} hold nothing")
     if z.shape[:2] != (examples, loops):
         raise ConfigError(
             f"logits [example, loop, class] must agree in example and loop with hidden "
@@ -140,7 +142,10 @@ def _columns(
             raise ConfigError(f"{name} must be [{examples}], got {list(found.shape)}")
         if dtype is np.int64 and found.dtype.kind not in "iub":
             raise ConfigError(f"{name} must be integers, got {found.dtype}")
-        return found.astype(dtype)
+        try:
+            return found.astype(dtype)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"{name} must be of type {np.dtype(dtype)}: {error}") from error
 
     goal = column("target", target, np.int64)
     if goal.min() < 0 or goal.max() >= classes:
@@ -186,7 +191,13 @@ def _draw_splits(group: np.ndarray, seed: int) -> np.ndarray:
 
 
 def _tensor(name: str, values: Array, dimensions: int) -> Tensor:
-    found = torch.as_tensor(values).detach().cpu()
+    if isinstance(values, np.ndarray):
+        # torch reads neither another byte order nor backward strides
+        values = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
+    try:
+        found = torch.as_tensor(values).detach().cpu()
+    except (TypeError, ValueError, RuntimeError, NotImplementedError) as error:
+        raise ConfigError(f"{name} must be an array of numbers: {error}") from error
     if found.ndim != dimensions or not found.is_floating_point():
         raise ConfigError(
             f"{name} must be floating point with {dimensions} dimensions, got {found.dtype} "

@@ -1,6 +1,7 @@
 """Reading a complete store: by split, by loop, in batches, never whole; it writes nothing."""
 
 import json
+import math
 import os
 from collections.abc import Iterator
 from functools import cached_property
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trajdiag.cachedir import find_store, store_name
-from trajdiag.errors import StoreError, UnknownNameError
+from trajdiag.errors import NonFiniteError, StoreError, UnknownNameError
 from trajdiag.store import strings
 from trajdiag.store.fingerprint import array_checksum, crc32c, fingerprint
 from trajdiag.store.record import StoreRecord
@@ -24,6 +25,9 @@ _OPEN_MAPS, _MAPPED_BYTES = 128, 64 * 2**20
 about a thousand, and the pages that were read count as the process's memory."""
 
 
+_MAKE_AGAIN = "make it again with --overwrite"
+
+
 class Store:
     """A frozen set of trajectories, read-only. Open one with `Store.open`.
 
@@ -35,6 +39,7 @@ class Store:
         self.record = record
         self._specs = specs
         self._maps: dict[tuple[str, str], np.ndarray] = {}
+        self._unchanged: set[str] = set()
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "Store":
@@ -51,6 +56,7 @@ class Store:
                 f"{' ; '.join(record.commands) or 'the same extraction'}"
             )
         specs = {name: _read_spec(path, name) for name in record.checksums}
+        _require_as_recorded(path, record, specs)
         for spec in specs.values():
             _require_chunks(path, spec)
         return cls(path, record, specs)
@@ -209,6 +215,7 @@ class Store:
         """float32 [example, loop]; NaN before the signal's first loop."""
         if name not in self.signal_names:
             raise UnknownNameError(f"signal of store {self.name}:", name, self.signal_names)
+        self._require_unchanged(SIGNAL + name)
         return self.numpy(SIGNAL + name, split=split)
 
     def predictions(self, split: str | None = None) -> np.ndarray:
@@ -243,6 +250,18 @@ class Store:
             checksums[name] = array_checksum(crcs)
         return fingerprint(record=self.record, specs=self._specs.values(), checksums=checksums)
 
+    def _require_unchanged(self, name: str) -> None:
+        """Compare the bytes of a small array with its checksum, once."""
+        if name in self._unchanged:
+            return
+        files = (self.path / name / key for key in self._specs[name].chunk_keys())
+        found = array_checksum(crc32c(file.read_bytes()) for file in files)
+        if found != self.record.checksums[name]:
+            raise StoreError(
+                f"store {self.path} is damaged: {name} is not what was written; {_MAKE_AGAIN}"
+            )
+        self._unchanged.add(name)
+
     def _spec(self, array: str) -> ArraySpec:
         if array not in self._specs:
             raise UnknownNameError(f"array of store {self.name}:", array, self._specs)
@@ -250,6 +269,7 @@ class Store:
 
     def _column(self, name: str) -> np.ndarray:
         spec = self._spec(name)
+        self._require_unchanged(name)
         parts = []
         for index, key in enumerate(spec.chunk_keys()):
             file = self.path / name / key
@@ -281,7 +301,9 @@ class Store:
         for block, at, within in _by_block(rows, spec.chunk[0]):
             if len(spec.shape) == 3:
                 for column, t in enumerate(loops):
-                    found[at, column] = self._map(spec, (block, t, 0))[within, 0]
+                    values = self._map(spec, (block, t, 0))[within, 0]
+                    self._require_finite(spec, values, rows[at], t)
+                    found[at, column] = values
             else:
                 found[at] = self._map(spec, (block, 0))[within, loops.start : loops.stop]
         return found if loop is None else found[:, 0]
@@ -291,7 +313,27 @@ class Store:
         spec = self._spec("logits")
         for block, at, within in _by_block(rows, spec.chunk[0]):
             for loop in range(self.loops):
-                yield at, loop, self._map(spec, (block, loop, 0))[within, 0]
+                logits = self._map(spec, (block, loop, 0))[within, 0]
+                self._require_finite(spec, logits, rows[at], loop)
+                yield at, loop, logits
+
+    def _require_finite(
+        self, spec: ArraySpec, values: np.ndarray, rows: np.ndarray, loop: int
+    ) -> None:
+        """`values` [row, ...] as stored, of `rows` at `loop` - 1. No NaN or infinity is ever
+        written: where one is found, the file has changed since."""
+        if spec.dtype == "bfloat16":
+            bad = (values & 0x7F80) == 0x7F80
+        elif math.isfinite(values.sum(dtype=np.float64)):
+            return
+        else:
+            bad = ~np.isfinite(values)
+        if bad.any():
+            example = self.ids[int(rows[np.argwhere(bad)[0, 0]])]
+            raise NonFiniteError(
+                f"{spec.name} of example {example} at loop {loop + 1} of store {self.path} is NaN "
+                f"or infinite, so the file has changed since it was written; {_MAKE_AGAIN}"
+            )
 
     def _map(self, spec: ArraySpec, index: tuple[int, ...]) -> np.ndarray:
         """The chunk as a read-only memory map."""
@@ -348,7 +390,7 @@ def _read_record(path: Path) -> StoreRecord:
         group = json.loads((path / GROUP).read_text(encoding="utf-8"))
         attributes = group["attributes"]["trajdiag"]
         version = attributes["schema"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise StoreError(
             f"{path} is not a store of trajdiag: its {GROUP} does not say so"
         ) from None
@@ -360,15 +402,26 @@ def _read_record(path: Path) -> StoreRecord:
     try:
         return StoreRecord.from_dict(attributes)
     except TypeError as error:
-        raise StoreError(f"store {path} is damaged: its attributes: {error}") from None
+        raise StoreError(
+            f"store {path} is damaged: its attributes: {error}; {_MAKE_AGAIN}"
+        ) from None
 
 
 def _read_spec(path: Path, name: str) -> ArraySpec:
     try:
         metadata = json.loads((path / name / GROUP).read_text(encoding="utf-8"))
         return ArraySpec.from_metadata(name, metadata)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StoreError(f"store {path} is damaged: array {name}: {error}") from None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise StoreError(f"store {path} is damaged: array {name}: {error}; {_MAKE_AGAIN}") from None
+
+
+def _require_as_recorded(path: Path, record: StoreRecord, specs: dict[str, ArraySpec]) -> None:
+    """The fingerprint covers the metadata too: shapes, types, model, task and checksums."""
+    found = fingerprint(record=record, specs=specs.values(), checksums=record.checksums)
+    if found != record.fingerprint:
+        raise StoreError(
+            f"store {path} is damaged: its metadata is not what it was made with; {_MAKE_AGAIN}"
+        )
 
 
 def _require_chunks(path: Path, spec: ArraySpec) -> None:
@@ -377,9 +430,11 @@ def _require_chunks(path: Path, spec: ArraySpec) -> None:
         try:
             size = file.stat().st_size
         except OSError:
-            raise StoreError(f"store {path} is damaged: {spec.name}/{key} is missing") from None
+            raise StoreError(
+                f"store {path} is damaged: {spec.name}/{key} is missing; {_MAKE_AGAIN}"
+            ) from None
         if not spec.is_string and size != spec.chunk_bytes:
             raise StoreError(
                 f"store {path} is damaged: {spec.name}/{key} has {size} bytes, "
-                f"not {spec.chunk_bytes}"
+                f"not {spec.chunk_bytes}; {_MAKE_AGAIN}"
             )

@@ -65,5 +65,19 @@ class StoreRecord:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "StoreRecord":
-        """Raises TypeError where a field is missing or unknown."""
-        return cls(**values)
+        """Raises TypeError where a field is missing, unknown or of another type."""
+        record = cls(**values)
+        for kind, names in _TYPES.items():
+            for name in names:
+                if not isinstance(getattr(record, name), kind):
+                    raise TypeError(f"{name} is {getattr(record, name)!r:.40}")
+        return record
+
+
+_TYPES: dict[Any, tuple[str, ...]] = {
+    dict: ("model", "task", "config", "versions", "checksums"),
+    list: ("commands",),
+    str: ("compute_dtype", "store_dtype", "batch_order", "created"),
+    str | None: ("fingerprint",),
+    list | None: ("class_names",),
+}

@@ -21,6 +21,8 @@ def decode(content: bytes, count: int) -> np.ndarray:
     items = np.empty(count, object)
     offset = 4
     for i in range(count):
+        if len(content) < offset + 4:
+            raise ValueError("text chunk ends early")
         size = int.from_bytes(content[offset : offset + 4], "little")
         text = content[offset + 4 : offset + 4 + size]
         if len(text) != size:

@@ -25,6 +25,7 @@ from trajdiag.store.schema import GROUP, ArraySpec, group_metadata
 
 JOURNAL = "journal.jsonl"
 _COLUMNS = "columns"
+_DISCARDED = ".discarded"
 
 
 class StoreWriter:
@@ -230,14 +231,20 @@ class StoreWriter:
 
 def remove_store(path: Path) -> None:
     """Delete the store at `path`, if there is one; raises StoreError where it is not a store."""
+    discarded = path.with_name(path.name + _DISCARDED)
     if existing_record(path) is None:
+        remove_discarded(path)
         return
-    discarded = path.with_name(path.name + ".discarded")
     with durable.disk_errors(path):
         # gone from its place at once: a kill half way leaves no ruin there
         shutil.rmtree(discarded, ignore_errors=True)
         path.rename(discarded)
         shutil.rmtree(discarded)
+
+
+def remove_discarded(path: Path) -> None:
+    """Delete what a killed `remove_store` left of an earlier store at `path`."""
+    shutil.rmtree(path.with_name(path.name + _DISCARDED), ignore_errors=True)
 
 
 def existing_record(path: Path) -> StoreRecord | None:

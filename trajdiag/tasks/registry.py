@@ -8,6 +8,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from trajdiag.errors import ConfigError, UnknownNameError
 from trajdiag.tasks.base import Task
+from trajdiag.tasks.foreign import running
 from trajdiag.tasks.mano import Mano
 from trajdiag.tasks.parity import Parity
 
@@ -38,10 +39,8 @@ def make_task(name: str, **options: Any) -> Task:
             if option not in fields:
                 raise UnknownNameError(f"option of task {name}", option, fields)
         options = {key: _convert(key, value, fields[key]) for key, value in options.items()}
-    try:
+    with running(f"making task {name}"):
         task = task_class(**options)
-    except TypeError as error:
-        raise ConfigError(f"task {name} cannot be made: {error}") from error
     if not isinstance(task, Task):
         raise ConfigError(f"{name} is not a task: it must have what trajdiag.tasks.base.Task lists")
     return task
@@ -54,9 +53,10 @@ def _import_class(name: str) -> type:
     if added:
         sys.path.insert(0, here)
     try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ConfigError(f"task {name}: cannot import {module_name}: {error}") from error
+        if not all(part.isidentifier() for part in module_name.split(".")):
+            raise ConfigError(f"task {name}: {module_name!r} is no module's name")
+        with running(f"task {name}: importing {module_name}"):
+            module = importlib.import_module(module_name)
     finally:
         if added:
             sys.path.remove(here)

@@ -165,7 +165,10 @@ def saved_progress(path: Path) -> dict[str, Any]:
     """
     try:
         with safe_open(path, framework="pt") as file:
-            return json.loads(file.metadata()["progress"])
+            progress = json.loads(file.metadata()["progress"])
+        if not isinstance(progress["identity"], dict):
+            raise ValueError("it names no configuration")
+        return progress
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(
             f"{path} is not a training state ({error}); start over with --overwrite"

@@ -14,6 +14,7 @@ from trajdiag.errors import CheckpointError, ConfigError
 from trajdiag.models.checkpoint import CONFIG, read_config, write_checkpoint
 from trajdiag.models.config import trajdiag_section
 from trajdiag.models.registry import load_model, shipped_models
+from trajdiag.names import require_name
 from trajdiag.tasks.base import Task, TrainableTask
 from trajdiag.tasks.registry import make_task
 from trajdiag.training.config import TrainConfig
@@ -108,14 +109,17 @@ def _report_accuracy(folder: Path, task: Task, device: torch.device, progress: P
 
 
 def _folder(config: TrainConfig) -> Path:
-    name = config.checkpoint_name
-    if name != Path(name).name or name in ("", ".", ".."):
-        raise ConfigError(f"a checkpoint's name is one folder's name, not {name!r}")
+    name = require_name("checkpoint", config.checkpoint_name)
     if name in shipped_models():
         raise ConfigError(f"{name} is a shipped checkpoint; train under another --name")
     folder = checkpoints_folder(config.cache_dir) / name
     if folder.exists() and not folder.is_dir():
         raise CheckpointError(f"{folder} is a file; remove it, or train under another --name")
+    held = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if "model.safetensors" in held and not held & {CONFIG, STATE}:
+        raise CheckpointError(
+            f"{folder} holds weights that were not trained here; train under another --name"
+        )
     return folder
 
 
@@ -124,7 +128,7 @@ def _complete(folder: Path, identity: dict[str, Any]) -> bool:
     if not (folder / CONFIG).is_file():
         return False
     training = trajdiag_section(read_config(folder)).get("training")
-    if training is None:
+    if not isinstance(training, dict) or not isinstance(training.get("config"), dict):
         raise CheckpointError(
             f"{folder} holds a checkpoint that was not trained here; train under another --name"
         )

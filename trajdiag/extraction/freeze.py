@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from trajdiag.cachedir import STORE_SUFFIX, stores_folder
-from trajdiag.errors import ConfigError, OutOfSpaceError
+from trajdiag.errors import CheckpointError, ConfigError, OutOfSpaceError
 from trajdiag.extraction.config import ExtractConfig
 from trajdiag.extraction.examples import examples_in_store_order, store_columns
 from trajdiag.extraction.forward import batches_by_length, trajectories
@@ -66,7 +66,7 @@ def extract(
         model = load_model(
             model, device=config.device, dtype=config.dtype, cache_dir=config.cache_dir
         )
-    own = (model.record.config.get("trajdiag") or {}).get("task")
+    own = _own_task(model)
     if not isinstance(task, Task):
         task = _named_task(config, own)
     require_classes(task)
@@ -167,6 +167,21 @@ def _row_limit(
     budget = config.memory * 2**30 - block
     most = max(1, int(budget / (kept * (_WAITING + 2)))) if budget > 0 else 1
     return lambda length: max(1, min(most, config.batch_tokens // length))
+
+
+def _own_task(model: LoopedModel) -> dict[str, Any] | None:
+    """Name and parameters of the task that a checkpoint says it was trained on, if it says so."""
+    section = model.record.config.get("trajdiag")
+    own = section.get("task") if isinstance(section, dict) else None
+    if own is None:
+        return None
+    whole = isinstance(own, dict) and isinstance(own.get("parameters"), dict)
+    if not whole or not isinstance(own.get("name"), str):
+        raise CheckpointError(
+            f"config.json of model {model.record.name}: trajdiag.task must hold a name and "
+            f"parameters, got {own!r:.80}"
+        )
+    return own
 
 
 def _named_task(config: ExtractConfig, own: Mapping[str, Any] | None) -> Task:

@@ -207,6 +207,10 @@ def read_gate(path: str | os.PathLike[str]) -> Gate:
         gate.store_, gate.fingerprint_ = content["store"], content["fingerprint"]
         gate.val_loss_, gate.baseline_loss_ = content["val_loss"], content["baseline_loss"]
         gate.history_, gate.commands = content["history"], content["commands"]
+        if not isinstance(gate.fingerprint_, str) or not isinstance(gate.commands, list):
+            raise ValueError(f"{CONFIG} names no store, or no commands")
+        if not all(torch.isfinite(weight).all() for weight in network.parameters()):
+            raise ValueError(f"{WEIGHTS} holds NaN or infinity")
     except (OSError, ValueError, LookupError, TypeError, *_UNREADABLE) as error:
         reason = " ".join(str(error).split())
         raise GateError(

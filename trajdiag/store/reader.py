@@ -1,6 +1,5 @@
 """Reading a complete store: by split, by loop, in batches, never whole; it writes nothing."""
 
-import json
 import math
 import os
 from collections.abc import Iterator
@@ -14,8 +13,15 @@ from trajdiag.cachedir import find_store, store_name
 from trajdiag.errors import NonFiniteError, StoreError, UnknownNameError
 from trajdiag.store import strings
 from trajdiag.store.fingerprint import array_checksum, crc32c, fingerprint
+from trajdiag.store.opening import (
+    MAKE_AGAIN,
+    read_record,
+    read_spec,
+    require_as_recorded,
+    require_chunks,
+)
 from trajdiag.store.record import StoreRecord
-from trajdiag.store.schema import COVARIATE, GROUP, SCHEMA_VERSION, SIGNAL, SPLITS, ArraySpec
+from trajdiag.store.schema import COVARIATE, SIGNAL, SPLITS, ArraySpec
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,9 +29,6 @@ if TYPE_CHECKING:
 _OPEN_MAPS, _MAPPED_BYTES = 128, 64 * 2**20
 """Memory maps kept open, and their bytes: each holds a file descriptor, of which a process has
 about a thousand, and the pages that were read count as the process's memory."""
-
-
-_MAKE_AGAIN = "make it again with --overwrite"
 
 
 class Store:
@@ -49,16 +52,16 @@ class Store:
         lacks bytes.
         """
         path = Path(path)
-        record = _read_record(path)
+        record = read_record(path)
         if not record.complete:
             raise StoreError(
                 f"store {path} is unfinished; run the command that began it again: "
                 f"{' ; '.join(record.commands) or 'the same extraction'}"
             )
-        specs = {name: _read_spec(path, name) for name in record.checksums}
-        _require_as_recorded(path, record, specs)
+        specs = {name: read_spec(path, name) for name in record.checksums}
+        require_as_recorded(path, record, specs)
         for spec in specs.values():
-            _require_chunks(path, spec)
+            require_chunks(path, spec)
         return cls(path, record, specs)
 
     @property
@@ -258,7 +261,7 @@ class Store:
         found = array_checksum(crc32c(file.read_bytes()) for file in files)
         if found != self.record.checksums[name]:
             raise StoreError(
-                f"store {self.path} is damaged: {name} is not what was written; {_MAKE_AGAIN}"
+                f"store {self.path} is damaged: {name} is not what was written; {MAKE_AGAIN}"
             )
         self._unchanged.add(name)
 
@@ -332,7 +335,7 @@ class Store:
             example = self.ids[int(rows[np.argwhere(bad)[0, 0]])]
             raise NonFiniteError(
                 f"{spec.name} of example {example} at loop {loop + 1} of store {self.path} is NaN "
-                f"or infinite, so the file has changed since it was written; {_MAKE_AGAIN}"
+                f"or infinite, so the file has changed since it was written; {MAKE_AGAIN}"
             )
 
     def _map(self, spec: ArraySpec, index: tuple[int, ...]) -> np.ndarray:
@@ -381,60 +384,3 @@ def _by_block(rows: np.ndarray, size: int) -> Iterator[tuple[int, Any, Any]]:
     for at in np.split(order, np.flatnonzero(np.diff(blocks[order])) + 1):
         block = int(blocks[at[0]])
         yield block, at, rows[at] - block * size
-
-
-def _read_record(path: Path) -> StoreRecord:
-    if not path.is_dir():
-        raise StoreError(f"no store at {path}")
-    try:
-        group = json.loads((path / GROUP).read_text(encoding="utf-8"))
-        attributes = group["attributes"]["trajdiag"]
-        version = attributes["schema"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        raise StoreError(
-            f"{path} is not a store of trajdiag: its {GROUP} does not say so"
-        ) from None
-    if version != SCHEMA_VERSION:
-        raise StoreError(
-            f"store {path} has schema version {version}, this trajdiag reads {SCHEMA_VERSION}; "
-            "use the version that made it, or extract again"
-        )
-    try:
-        return StoreRecord.from_dict(attributes)
-    except TypeError as error:
-        raise StoreError(
-            f"store {path} is damaged: its attributes: {error}; {_MAKE_AGAIN}"
-        ) from None
-
-
-def _read_spec(path: Path, name: str) -> ArraySpec:
-    try:
-        metadata = json.loads((path / name / GROUP).read_text(encoding="utf-8"))
-        return ArraySpec.from_metadata(name, metadata)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise StoreError(f"store {path} is damaged: array {name}: {error}; {_MAKE_AGAIN}") from None
-
-
-def _require_as_recorded(path: Path, record: StoreRecord, specs: dict[str, ArraySpec]) -> None:
-    """The fingerprint covers the metadata too: shapes, types, model, task and checksums."""
-    found = fingerprint(record=record, specs=specs.values(), checksums=record.checksums)
-    if found != record.fingerprint:
-        raise StoreError(
-            f"store {path} is damaged: its metadata is not what it was made with; {_MAKE_AGAIN}"
-        )
-
-
-def _require_chunks(path: Path, spec: ArraySpec) -> None:
-    for key in spec.chunk_keys():
-        file = path / spec.name / key
-        try:
-            size = file.stat().st_size
-        except OSError:
-            raise StoreError(
-                f"store {path} is damaged: {spec.name}/{key} is missing; {_MAKE_AGAIN}"
-            ) from None
-        if not spec.is_string and size != spec.chunk_bytes:
-            raise StoreError(
-                f"store {path} is damaged: {spec.name}/{key} has {size} bytes, "
-                f"not {spec.chunk_bytes}; {_MAKE_AGAIN}"
-            )

@@ -59,7 +59,7 @@ class TrainConfig:
     """Base of the rotary positions."""
     tied: bool = False
     """Use the embedding as the head."""
-    steps: int = 3800
+    steps: int = 3300
     """Optimiser steps."""
     batch: int = 128
     """Rows a step, about."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from trajdiag.cli import app, main
+from trajdiag.models.registry import SHIPPED
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -84,3 +86,28 @@ def test_a_fault_of_our_own_is_one_line_too(
     assert (code, out) == (1, "")
     assert len(err.splitlines()) == 1
     assert "KeyError" in err and "list.py" in err
+
+
+def test_the_two_commands_of_the_design_run_on_a_checkpoint_in_a_folder(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TRAJDIAG_CACHE", raising=False)
+    shutil.copytree(SHIPPED / "parity-joint-linear", tmp_path / "models" / "my ouro")
+    small = ["--task-options.fit", "64", "--task-options.val", "32", "--task-options.test", "32"]
+    code, out, err = run(capsys, "extract", "--model", "models/my ouro", *small)
+    assert code == 0, err
+    store = Path(out.strip())
+    assert store == Path("cache/stores/my ouro.zarr")
+    before = {p: p.read_bytes() for p in store.rglob("*") if p.is_file()}
+    code, out, err = run(capsys, "fit-gate", "--kind", "mlp", "--frozen")
+    assert code == 0, err
+    assert str(store) in err
+    assert {path.name for path in Path(out.strip()).iterdir()} == {
+        "config.json",
+        "gate.safetensors",
+    }
+    assert {p: p.read_bytes() for p in store.rglob("*") if p.is_file()} == before
+    code, out, err = run(capsys, "fit-gate", "--no-frozen")
+    assert (code, out) == (2, "")
+    assert "trajdiag train --objective joint" in err

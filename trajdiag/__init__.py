@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from trajdiag.store.from_arrays import from_arrays
     from trajdiag.store.reader import open_store as open
     from trajdiag.tasks.registry import make_task
+    from trajdiag.training.config import train_config
     from trajdiag.training.trainer import train
 
 _HOMES = {
@@ -35,6 +36,7 @@ _HOMES = {
     "score": ("trajdiag.scoring", "score"),
     "trace": ("trajdiag.models.tracing", "trace"),
     "train": ("trajdiag.training.trainer", "train"),
+    "train_config": ("trajdiag.training.config", "train_config"),
 }
 
 __version__ = "0.1.0"
@@ -53,6 +55,7 @@ __all__ = [
     "score",
     "trace",
     "train",
+    "train_config",
 ]
 
 

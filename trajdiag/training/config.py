@@ -61,7 +61,7 @@ class TrainConfig:
     """Use the embedding as the head."""
     steps: int = 3300
     """Optimiser steps."""
-    batch: int = 128
+    batch: int = 112
     """Rows a step, about."""
     lr: float = 4e-3
     """Highest learning rate, reached at the end of the warm-up."""
@@ -192,6 +192,7 @@ PRESETS: dict[str, dict[str, TrainConfig]] = {
             heads=2,
             feed_forward=96,
             steps=1600,
+            batch=128,
             lr=3e-3,
             harder_rows=False,
         ),

@@ -42,7 +42,7 @@ def load_model(
             f"supported: {', '.join(sorted(FAMILIES))}"
         )
     chosen = None if dtype == "auto" else _named_dtype(dtype)
-    return FAMILIES[family](folder, folder.resolve().name, source, _named_device(device), chosen)
+    return FAMILIES[family](folder, folder.resolve().name, source, named_device(device), chosen)
 
 
 def find_checkpoint(
@@ -119,7 +119,9 @@ def _checkpoints(home: Path) -> list[str]:
     return sorted(path.parent.name for path in home.glob(f"*/{CONFIG}"))
 
 
-def _named_device(name: str) -> torch.device:
+def named_device(name: str) -> torch.device:
+    """The device of this name; `auto` is a GPU where there is one. Raises ConfigError where it
+    cannot be had."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

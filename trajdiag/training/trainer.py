@@ -13,7 +13,7 @@ from trajdiag.cachedir import checkpoints_folder
 from trajdiag.errors import CheckpointError, ConfigError
 from trajdiag.models.checkpoint import CONFIG, read_config, write_checkpoint
 from trajdiag.models.config import trajdiag_section
-from trajdiag.models.registry import load_model, shipped_models
+from trajdiag.models.registry import load_model, named_device, shipped_models
 from trajdiag.names import require_name
 from trajdiag.tasks.base import Task, TrainableTask
 from trajdiag.tasks.registry import make_task
@@ -55,7 +55,7 @@ def train(config: TrainConfig, progress: Progress = to_stderr) -> Path:
     threads = torch.get_num_threads()
     torch.set_num_threads(config.threads)
     try:
-        run = TrainingRun(config, task, _device(config.device))
+        run = TrainingRun(config, task, named_device(config.device))
         _advance_to_end(run, folder / STATE, identity, progress)
         write_checkpoint(
             folder,
@@ -147,14 +147,3 @@ def _refuse_difference(folder: Path, there: dict[str, Any], wanted: dict[str, An
             f"{folder} is of another configuration ({'; '.join(differing)}): "
             "train under another --name, or give --overwrite"
         )
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise ConfigError(f"device {name!r} cannot be used here; try auto or cpu") from error
-    return device

@@ -57,11 +57,21 @@ def test_an_unknown_option_is_a_usage_error_in_one_line(capsys: pytest.CaptureFi
 def test_an_interrupt_prints_the_line_that_resumes(tmp_path: Path):
     command = [sys.executable, "-m", "trajdiag", "train", "--cache-dir", str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
-    assert running.stderr is not None
-    assert "training mano" in running.stderr.readline()
-    running.send_signal(signal.SIGINT)
-    last = running.communicate(timeout=60)[1].splitlines()[-1]
+    # A shell's background jobs ignore interrupts; the command must not inherit that.
+    with subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as running:
+        try:
+            assert running.stderr is not None
+            assert "training mano" in running.stderr.readline()
+            running.send_signal(signal.SIGINT)
+            last = running.communicate(timeout=60)[1].splitlines()[-1]
+        finally:
+            running.kill()
     assert running.returncode == 130
     assert last == f"trajdiag: interrupted; run it again to go on: trajdiag {' '.join(command[3:])}"
 

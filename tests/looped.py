@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trajdiag.models.base import ModelRecord, take_positions
+from trajdiag.models.base import ModelRecord, Positions, take_positions
 from trajdiag.tasks.base import SPLITS, Examples
 
 
@@ -24,7 +24,7 @@ class Spiral:
 
         self.embedding = weights(vocab_size, d_model)
         self.weight = weights(d_model, d_model) / d_model**0.5
-        self.head = weights(vocab_size, d_model).float()
+        self.unembedding = weights(vocab_size, d_model).float()
         self.gate = weights(d_model).float()
         self.record = ModelRecord(
             name="spiral", family="test", source="local", revision=None, config={}, sha256="5" * 64
@@ -33,6 +33,8 @@ class Spiral:
         self.has_gate = gate
         self.padding: frozenset[str] = frozenset()
         self.device, self.dtype = torch.device("cpu"), dtype
+        self.max_positions: int | None = None
+        self.tokenizer = None
         self.steps = 0
 
     def begin(self, input_ids, attention_mask=None, position_ids=None) -> Any:
@@ -46,13 +48,16 @@ class Spiral:
         x, context = state
         return torch.tanh(x @ self.weight + context), context
 
-    def hidden(self, state: Any, at: Tensor | None = None) -> Tensor:
+    def hidden(self, state: Any, at: Positions | None = None) -> Tensor:
         return take_positions(state[0], at)
 
-    def logits(self, state: Any, at: Tensor | None = None) -> Tensor:
-        return self.hidden(state, at).float() @ self.head.T
+    def head_input(self, state: Any, at: Positions | None = None) -> Tensor:
+        return self.hidden(state, at)
 
-    def gate_logit(self, state: Any, at: Tensor | None = None) -> Tensor | None:
+    def head(self, head_input: Tensor) -> Tensor:
+        return head_input.float() @ self.unembedding.T
+
+    def gate_logit(self, state: Any, at: Positions | None = None) -> Tensor | None:
         return self.hidden(state, at).float() @ self.gate if self.has_gate else None
 
 

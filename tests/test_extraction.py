@@ -49,7 +49,7 @@ def test_the_store_holds_what_the_model_computes_for_each_example_alone(tmp_path
                 state = model.step(state)
                 tolerance = {"rtol": 2e-2, "atol": 2e-2} if dtype == torch.bfloat16 else {}
                 torch.testing.assert_close(hidden[row, t], model.hidden(state)[0, -1], **tolerance)
-                z = model.logits(state)[0, -1, [2, 3, 5, 7]]
+                z = model.head(model.head_input(state))[0, -1, [2, 3, 5, 7]]
                 torch.testing.assert_close(logits[row, t], z, rtol=0.05, atol=0.1)
                 torch.testing.assert_close(
                     gate[row, t], model.gate_logit(state)[0, -1], rtol=0.05, atol=0.1
@@ -162,7 +162,7 @@ def test_a_state_that_is_not_finite_names_example_and_loop(tmp_path):
 
 def test_logits_that_are_not_finite_are_named_too(tmp_path):
     model = Spiral()
-    model.head[3, 0] = float("inf")
+    model.unembedding[3, 0] = float("inf")
     with pytest.raises(NonFiniteError, match=r"logits of example \S+ at loop 1"):
         extract(model, Letters(), cache_dir=tmp_path)
 

@@ -16,7 +16,7 @@ from trajdiag.errors import UnknownNameError
 from trajdiag.extraction import ExtractConfig, extract
 from trajdiag.extraction.examples import examples_in_store_order
 from trajdiag.extraction.forward import batches_by_length
-from trajdiag.models.base import LoopedModel, ModelRecord
+from trajdiag.models.base import LoopedModel, ModelRecord, logits
 from trajdiag.models.config import OuroConfig
 from trajdiag.models.ouro import OuroModel
 from trajdiag.models.registry import create_model, load_model
@@ -119,11 +119,12 @@ def bare_forward(model: LoopedModel, task: Task, block: int) -> None:
             length = examples.length[start : start + block]
             for at in batches_by_length(length, lambda n: max(1, tokens // n)):
                 ids = examples.input_ids[start + at, : length[at[0]]].astype(np.int64)
-                last = torch.full((len(ids),), ids.shape[1] - 1)
+                row = torch.arange(len(ids))
+                last = row, torch.full_like(row, ids.shape[1] - 1)
                 state = model.begin(torch.from_numpy(ids))
                 for _ in range(model.loops):
                     state = model.step(state)
-                    model.logits(state, last)
+                    logits(model, state, last)
 
 
 def _mano_model() -> LoopedModel:

@@ -6,7 +6,7 @@ from tests.models.naive_ouro import run
 from tests.models.random_ouro import as_model, random_decoder
 from trajdiag.errors import ConfigError
 from trajdiag.models import decoder as decoder_module
-from trajdiag.models.base import LoopedModel
+from trajdiag.models.base import LoopedModel, logits
 from trajdiag.models.tracing import trace
 
 ROW = [3, 1, 4, 1, 5, 9, 2, 6]
@@ -152,10 +152,10 @@ def test_a_model_is_the_looped_model_that_the_protocol_asks_for():
     assert (model.loops, model.d_model, model.vocab_size, model.has_gate) == (3, 16, 13, False)
     with torch.no_grad():
         state = model.step(model.begin(tokens(3, 5)))
-        at = torch.tensor([4, 0, 2])
+        at = torch.arange(3), torch.tensor([4, 0, 2])
         everywhere = model.hidden(state)
-        assert torch.equal(model.hidden(state, at), everywhere[torch.arange(3), at])
-        assert_near(model.logits(state, at), model.logits(state)[torch.arange(3), at])
+        assert torch.equal(model.hidden(state, at), everywhere[at])
+        assert_near(logits(model, state, at), logits(model, state)[at])
         assert model.gate_logit(state, at) is None
 
 

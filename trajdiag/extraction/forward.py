@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from trajdiag.models.base import LoopedModel
+from trajdiag.models.base import logits as loop_logits
 from trajdiag.store.recorder import Trajectories
 
 
@@ -33,13 +34,14 @@ def trajectories(
     """Every loop at the last position of `input_ids` [row, position]; `class_ids` int64 [class]
     picks the logits, None takes the whole vocabulary."""
     input_ids = input_ids.to(model.device)
-    last = torch.full((len(input_ids),), input_ids.shape[1] - 1, device=model.device)
+    row = torch.arange(len(input_ids), device=model.device)
+    last = row, torch.full_like(row, input_ids.shape[1] - 1)
     hidden, logits, gates = [], [], []
     state = model.begin(input_ids)
     for _ in range(loops):
         state = model.step(state)
         hidden.append(model.hidden(state, last))
-        z = model.logits(state, last)
+        z = loop_logits(model, state, last)
         logits.append(z if class_ids is None else z.index_select(1, class_ids))
         gate = model.gate_logit(state, last)
         if gate is not None:

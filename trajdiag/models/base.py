@@ -1,7 +1,8 @@
 """The looped-model protocol: all that extraction, tracing, training and latency know of a model.
 
 A looped model maps tokens to state_0, state_{t-1} to state_t by one shared block, and state_t to a
-hidden vector, to logits and, where it has one, to a halting-gate logit. Loops are counted from 1.
+hidden vector, to what its head reads, and, where it has one, to a halting-gate logit. Loops are
+counted from 1.
 """
 
 from dataclasses import dataclass
@@ -13,6 +14,27 @@ from torch import Tensor
 State = Any
 """One batch between two loops. Opaque to callers: a family keeps in it what the next loop needs."""
 
+Positions = tuple[Tensor, Tensor]
+"""Places in a batch to read at: rows and positions, int64 [read] each, on the model's device."""
+
+
+class Tokenizer(Protocol):
+    """Text to tokens, by the names that Hugging Face tokenizers use."""
+
+    @property
+    def eos_token_id(self) -> int | None: ...
+
+    @property
+    def bos_token_id(self) -> int | None: ...
+
+    def encode(self, text: str, add_special_tokens: bool = True) -> list[int]: ...
+
+    def decode(self, token_ids: list[int]) -> str: ...
+
+    def get_vocab(self) -> dict[str, int]:
+        """Every token's id, added ones too."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRecord:
@@ -23,17 +45,21 @@ class ModelRecord:
     source: str
     """Where the weights came from: `shipped`, `cache`, `local` or a hub id; never a path."""
     revision: str | None
+    """The hub commit of the weights."""
     config: dict[str, Any]
     sha256: str
     """SHA-256 of the weights: over the tensors' names, dtypes, shapes and bytes, in name order."""
+    initial_state: str | None = None
+    """`zeros` or `noise:SEED`, for a family whose state_0 is free; None where it is the tokens'."""
 
 
 @runtime_checkable
 class LoopedModel(Protocol):
     """One batch's life: `state = begin(...)`, then `state = step(state)` per loop, read between.
 
-    Every reader takes `at`: None reads all positions, giving [row, position, ...]; an int64 tensor
-    [row] reads one position of each row, giving [row, ...]. All run under the caller's grad mode.
+    Every reader takes `at`: None reads all positions, giving [row, position, ...]; Positions read
+    those places, giving [read, ...]. All run under the caller's grad mode. A state is read before
+    the next step only, so `step` may work in place.
     """
 
     record: ModelRecord
@@ -47,6 +73,10 @@ class LoopedModel(Protocol):
     device: torch.device
     dtype: torch.dtype
     """The dtype of the states."""
+    max_positions: int | None
+    """The longest row that it takes, in tokens; None where nothing limits it."""
+    tokenizer: Tokenizer | None
+    """None for a model of tokens without text."""
 
     def begin(
         self,
@@ -65,21 +95,40 @@ class LoopedModel(Protocol):
         """The next loop's state."""
         ...
 
-    def hidden(self, state: State, at: Tensor | None = None) -> Tensor:
-        """The state that is read out, in `dtype`: [row, position, d_model] or [row, d_model]."""
+    def hidden(self, state: State, at: Positions | None = None) -> Tensor:
+        """The state that is read out, in `dtype`: [row, position, d_model] or [read, d_model]."""
         ...
 
-    def logits(self, state: State, at: Tensor | None = None) -> Tensor:
-        """float32 logits over the vocabulary: [row, position, vocab] or [row, vocab]."""
+    def head_input(self, state: State, at: Positions | None = None) -> Tensor:
+        """What the head reads, [row, position, width] or [read, width]: the state itself, or what
+        the layers after the loop make of it."""
         ...
 
-    def gate_logit(self, state: State, at: Tensor | None = None) -> Tensor | None:
-        """float32 logit of the halting hazard, [row, position] or [row]; None without a gate."""
+    def head(self, head_input: Tensor) -> Tensor:
+        """float32 logits over the vocabulary, [..., vocab] of [..., width], computed in float32."""
+        ...
+
+    def gate_logit(self, state: State, at: Positions | None = None) -> Tensor | None:
+        """float32 logit of the halting hazard, [row, position] or [read]; None without a gate."""
         ...
 
 
-def take_positions(x: Tensor, at: Tensor | None) -> Tensor:
-    """`x` [row, position, ...] at one position of each row, [row, ...]; all of it without `at`."""
-    if at is None:
-        return x
-    return x[torch.arange(x.shape[0], device=x.device), at]
+@runtime_checkable
+class FreeStart(Protocol):
+    """A looped model whose state_0 does not follow from the tokens."""
+
+    def begin_from(
+        self, initial_state: Tensor, input_ids: Tensor, attention_mask: Tensor | None = None
+    ) -> State:
+        """`begin`, with state_0 given as [row, position, d_model]."""
+        ...
+
+
+def logits(model: LoopedModel, state: State, at: Positions | None = None) -> Tensor:
+    """float32 logits over the vocabulary: [row, position, vocab] or [read, vocab]."""
+    return model.head(model.head_input(state, at))
+
+
+def take_positions(x: Tensor, at: Positions | None) -> Tensor:
+    """`x` [row, position, ...] at the given places, [read, ...]; all of it without `at`."""
+    return x if at is None else x[at]

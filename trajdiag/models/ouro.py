@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from trajdiag.errors import ConfigError
-from trajdiag.models.base import ModelRecord, take_positions
+from trajdiag.models.base import ModelRecord, Positions, Tokenizer, take_positions
 from trajdiag.models.decoder import Batch, OuroDecoder
 
 
@@ -25,7 +25,9 @@ class OuroModel:
 
     padding = frozenset({"left", "right"})
 
-    def __init__(self, decoder: OuroDecoder, record: ModelRecord) -> None:
+    def __init__(
+        self, decoder: OuroDecoder, record: ModelRecord, tokenizer: Tokenizer | None = None
+    ) -> None:
         self.decoder = decoder.eval()
         self.record = record
         self.loops = decoder.config.total_ut_steps
@@ -34,6 +36,8 @@ class OuroModel:
         self.has_gate = decoder.config.gate != "none"
         self.device = decoder.head_weight.device
         self.dtype = decoder.head_weight.dtype
+        self.max_positions: int | None = decoder.config.max_position_embeddings
+        self.tokenizer = tokenizer
         self._wide_head: Tensor | None = None
 
     def begin(
@@ -62,22 +66,25 @@ class OuroModel:
         """See LoopedModel."""
         return replace(state, x=self.decoder.loop(state.x, state.batch))
 
-    def hidden(self, state: OuroState, at: Tensor | None = None) -> Tensor:
+    def hidden(self, state: OuroState, at: Positions | None = None) -> Tensor:
         """See LoopedModel: the normed state."""
         ((rows, positions),) = state.batch.groups
         return take_positions(state.x.view(rows, positions, -1), at)
 
-    def logits(self, state: OuroState, at: Tensor | None = None) -> Tensor:
+    def head_input(self, state: OuroState, at: Positions | None = None) -> Tensor:
+        """See LoopedModel: the state itself."""
+        return self.hidden(state, at)
+
+    def head(self, head_input: Tensor) -> Tensor:
         """See LoopedModel."""
-        hidden = self.hidden(state, at)
         if self.dtype == torch.float32 or torch.is_grad_enabled():
-            return self.decoder.head(hidden)
+            return self.decoder.head(head_input)
         # A vocabulary-sized cast a loop would cost more than the product it serves.
         if self._wide_head is None:
             self._wide_head = self.decoder.head_weight.detach().float()
-        return linear(hidden.float(), self._wide_head)
+        return linear(head_input.float(), self._wide_head)
 
-    def gate_logit(self, state: OuroState, at: Tensor | None = None) -> Tensor | None:
+    def gate_logit(self, state: OuroState, at: Positions | None = None) -> Tensor | None:
         """See LoopedModel."""
         return self.decoder.gate(self.hidden(state, at))
 

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from trajdiag.errors import ConfigError
-from trajdiag.models.base import LoopedModel
+from trajdiag.models.base import FreeStart, LoopedModel, State
+from trajdiag.models.base import logits as loop_logits
 
 Tokens = Tensor | np.ndarray | Sequence[Sequence[int]] | Sequence[int]
 
@@ -30,12 +31,14 @@ def trace(
     input_ids: Tokens,
     attention_mask: Tokens | None = None,
     loops: int | None = None,
+    initial_state: Tensor | np.ndarray | None = None,
 ) -> Trace:
     """Run `input_ids` [row, position], or one row [position], through the loops, without gradients.
 
     `attention_mask` is 1 on real tokens and 0 on padding; what stands at padded positions means
-    nothing. `loops` defaults to the model's T and may be lower or higher. All positions' logits are
-    held at once: row x position x loop x vocab x 4 bytes. Raises ConfigError for inputs of a wrong
+    nothing. `loops` defaults to the model's T and may be lower or higher. `initial_state` [row,
+    position, d_model] is state_0, for models whose state_0 is free. All positions' logits are held
+    at once: row x position x loop x vocab x 4 bytes. Raises ConfigError for inputs of a wrong
     shape, ids outside the vocabulary, and padding on a side that the model does not honour.
     """
     loops = model.loops if loops is None else loops
@@ -48,17 +51,35 @@ def trace(
         mask = mask.to(model.device)
     hidden, logits, gates = [], [], []
     with torch.no_grad():
-        state = model.begin(ids.to(model.device), mask)
+        state = _begin(model, ids.to(model.device), mask, initial_state)
         for _ in range(loops):
             state = model.step(state)
             hidden.append(model.hidden(state))
-            logits.append(model.logits(state))
+            logits.append(loop_logits(model, state))
             gates.append(model.gate_logit(state))
     return Trace(
         hidden=torch.stack(hidden, dim=2),
         logits=torch.stack(logits, dim=2),
         gate_logit=torch.stack(gates, dim=2) if model.has_gate else None,
     )
+
+
+def _begin(
+    model: LoopedModel, ids: Tensor, mask: Tensor | None, initial: Tensor | np.ndarray | None
+) -> State:
+    if initial is None:
+        return model.begin(ids, mask)
+    if not isinstance(model, FreeStart):
+        raise ConfigError(
+            f"{model.record.name} starts from its tokens' embedding; initial_state is for models "
+            "whose first state is free"
+        )
+    initial = torch.as_tensor(initial)
+    if initial.shape != (*ids.shape, model.d_model):
+        raise ConfigError(
+            f"initial_state must be {[*ids.shape, model.d_model]}, not {list(initial.shape)}"
+        )
+    return model.begin_from(initial.to(model.device, model.dtype), ids, mask)
 
 
 def _rows(name: str, tokens: Tokens) -> Tensor:

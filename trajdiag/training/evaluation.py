@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from trajdiag.models.base import LoopedModel
+from trajdiag.models.base import LoopedModel, logits
 from trajdiag.tasks.base import Examples
 
 
@@ -53,12 +53,13 @@ def evaluate(
             alike = np.flatnonzero(examples.length == length)
             for rows in np.split(alike, range(batch, len(alike), batch)):
                 input_ids = torch.from_numpy(examples.input_ids[rows, :length].astype(np.int64))
-                at = torch.full((len(rows),), int(length) - 1, device=model.device)
+                row = torch.arange(len(rows), device=model.device)
+                at = row, torch.full_like(row, int(length) - 1)
                 state = model.begin(input_ids.to(model.device))
                 for loop in range(right.shape[1]):
                     state = model.step(state)
-                    logits = model.logits(state, at)
-                    chosen = (logits if classes is None else logits[:, classes]).argmax(-1)
+                    z = logits(model, state, at)
+                    chosen = (z if classes is None else z[:, classes]).argmax(-1)
                     right[rows, loop] = chosen.cpu().numpy() == examples.target[rows]
     difficulty, bins, count = np.unique(
         examples.difficulty, return_inverse=True, return_counts=True

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from trajdiag.errors import ConfigError
+from trajdiag.foreign import running
 from trajdiag.store.columns import Columns
 from trajdiag.store.schema import SPLITS
 from trajdiag.tasks.base import Examples, Task
-from trajdiag.tasks.foreign import running
 
 _KINDS = {
     "length": "iu",

@@ -1,29 +1,12 @@
-"""Running a task's code, which may be the user's own: what it raises becomes one line."""
+"""What a task says of itself, which may be a user's own code: checked before it is believed."""
 
 import json
-import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-from trajdiag.errors import ConfigError, TrajdiagError
+from trajdiag.errors import ConfigError
+from trajdiag.foreign import running
 from trajdiag.tasks.base import Task
-
-
-@contextmanager
-def running(what: str) -> Iterator[None]:
-    """Turn whatever task code raises, an exit included, into a ConfigError that says where."""
-    try:
-        yield
-    except (TrajdiagError, OSError, MemoryError):
-        raise
-    except (Exception, SystemExit) as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        raise ConfigError(
-            f"{what} failed: {type(error).__name__}: {error} "
-            f"({Path(place.filename).name}:{place.lineno})"
-        ) from error
 
 
 def facts(task: Task, name: str) -> dict[str, Any]:

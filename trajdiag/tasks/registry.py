@@ -1,14 +1,11 @@
 """Tasks by name, and their options from the command line."""
 
 import dataclasses
-import importlib
-import sys
-from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from trajdiag.errors import ConfigError, UnknownNameError
+from trajdiag.foreign import import_class, running
 from trajdiag.tasks.base import Task
-from trajdiag.tasks.foreign import running
 from trajdiag.tasks.mano import Mano
 from trajdiag.tasks.parity import Parity
 
@@ -29,7 +26,7 @@ def make_task(name: str, **options: Any) -> Task:
     Raises UnknownNameError for a name or an option that does not exist, ConfigError for a bad
     value or a class that is no Task.
     """
-    task_class = _import_class(name) if ":" in name else TASKS.get(name)
+    task_class = import_class("task", name) if ":" in name else TASKS.get(name)
     if task_class is None:
         raise UnknownNameError("task", name, task_names(), "Name your own as package.module:Class")
     if dataclasses.is_dataclass(task_class):
@@ -44,27 +41,6 @@ def make_task(name: str, **options: Any) -> Task:
     if not isinstance(task, Task):
         raise ConfigError(f"{name} is not a task: it must have what trajdiag.tasks.base.Task lists")
     return task
-
-
-def _import_class(name: str) -> type:
-    module_name, _, class_name = name.partition(":")
-    here = str(Path.cwd())
-    added = here not in sys.path
-    if added:
-        sys.path.insert(0, here)
-    try:
-        if not all(part.isidentifier() for part in module_name.split(".")):
-            raise ConfigError(f"task {name}: {module_name!r} is no module's name")
-        with running(f"task {name}: importing {module_name}"):
-            module = importlib.import_module(module_name)
-    finally:
-        if added:
-            sys.path.remove(here)
-    found = getattr(module, class_name, None)
-    if not isinstance(found, type):
-        classes = [key for key, value in vars(module).items() if isinstance(value, type)]
-        raise UnknownNameError(f"class in module {module_name}", class_name, classes)
-    return found
 
 
 _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}

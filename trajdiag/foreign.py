@@ -1,5 +1,4 @@
-"""A user's own code, named as package.module:Class: found and run, and whatever it raises becomes one
-line."""
+"""A user's own code, named as package.module:Class: found, and run so that errors are one line."""
 
 import importlib
 import sys

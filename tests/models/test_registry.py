@@ -1,12 +1,17 @@
+import json
+
 import pytest
 import torch
 
 from tests.models.random_ouro import random_decoder
 from tests.models.test_reference import REFERENCE
+from tests.models.tiny_tokenizer import write_tokenizer
 from trajdiag.errors import CheckpointError, ConfigError, UnknownNameError
 from trajdiag.models.checkpoint import weights_sha256, write_checkpoint
 from trajdiag.models.config import OuroConfig
 from trajdiag.models.registry import create_model, load_model, shipped_models
+
+KNOWN = "dory, hrm_text, huginn_raven, inkling2_loop_text, ouro"
 
 
 def test_a_folder_opens_and_its_record_tells_no_path():
@@ -30,7 +35,7 @@ def test_every_shipped_model_opens(name):
 
 def test_an_unknown_name_lists_what_exists(tmp_path):
     write_checkpoint(tmp_path / "checkpoints" / "mine", random_decoder())
-    with pytest.raises(UnknownNameError, match=r"unknown model 'yours'; existing: .*mine"):
+    with pytest.raises(UnknownNameError, match=r"unknown model 'yours'; existing: .*mine.*ouro-1"):
         load_model("yours", cache_dir=tmp_path)
 
 
@@ -45,7 +50,58 @@ def test_another_family_is_refused_by_name(tmp_path, model_type):
     config = tmp_path / "config.json"
     text = "null" if model_type is None else f'"{model_type}"'
     config.write_text(config.read_text().replace('"model_type": "ouro"', f'"model_type": {text}'))
-    with pytest.raises(CheckpointError, match=rf"model_type {model_type!r} .*supported: ouro"):
+    with pytest.raises(CheckpointError, match=rf"model_type {model_type!r} is not.*: {KNOWN}$"):
+        load_model(tmp_path)
+
+
+def test_remote_code_is_never_run(tmp_path):
+    write_checkpoint(tmp_path, random_decoder())
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "modeling.py").write_text("raise SystemExit('run')")
+    config["auto_map"] = {"AutoModelForCausalLM": "modeling.Model"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert load_model(tmp_path, device="cpu").record.family == "ouro"
+    (tmp_path / "config.json").write_text(json.dumps(config | {"model_type": "looped"}))
+    with pytest.raises(CheckpointError, match=f"{KNOWN}; the code that auto_map names is never"):
+        load_model(tmp_path)
+
+
+def test_the_first_of_the_places_that_bear_a_name_is_opened(tmp_path, monkeypatch):
+    name = shipped_models()[0]
+    shipped = load_model(name).record.sha256
+    monkeypatch.chdir(tmp_path)
+    for folder in (name, "ouro-1.4b", "cache/checkpoints/ouro-1.4b", "cache/checkpoints/huginn"):
+        write_checkpoint(tmp_path / folder, random_decoder())
+    assert load_model(name).record.sha256 == shipped
+    assert load_model(f"./{name}").record.sha256 != shipped
+    assert load_model("ouro-1.4b").record.source == "local"
+    assert load_model("huginn").record.source == "cache"
+
+
+def test_only_the_hub_has_revisions():
+    with pytest.raises(ConfigError, match=r"from the hub, and .*ouro-tiny is not from there"):
+        load_model(REFERENCE, revision="main")
+
+
+@pytest.mark.parametrize("start", ["ones", "noise", "noise:", "noise:x", "noise:-1", "noise:07"])
+def test_an_initial_state_is_spelt_right(start):
+    with pytest.raises(ConfigError, match="an initial state is zeros or noise:SEED"):
+        load_model(REFERENCE, initial_state=start)
+
+
+def test_an_initial_state_is_for_those_that_have_one():
+    with pytest.raises(
+        ConfigError, match="is for huginn_raven models: ouro-tiny is of family ouro"
+    ):
+        load_model(REFERENCE, initial_state="noise:7")
+
+
+def test_a_tokenizer_in_the_folder_comes_with_the_model(tmp_path):
+    write_checkpoint(tmp_path, random_decoder())
+    write_tokenizer(tmp_path, ["<eos>", "a", "b"])
+    assert load_model(tmp_path, device="cpu").tokenizer.encode("b a") == [2, 1]
+    write_tokenizer(tmp_path, [f"t{i}" for i in range(14)])
+    with pytest.raises(CheckpointError, match="'t13' = 13, but the model has a vocabulary of 13"):
         load_model(tmp_path)
 
 

@@ -60,6 +60,9 @@ class LoopedModel(Protocol):
     Every reader takes `at`: None reads all positions, giving [row, position, ...]; Positions read
     those places, giving [read, ...]. All run under the caller's grad mode. A state is read before
     the next step only, so `step` may work in place.
+
+    A class that names LoopedModel as its base has what is given here a value or a body: no gate,
+    no padding, no limit, no text, and a head that reads the state itself.
     """
 
     record: ModelRecord
@@ -67,15 +70,15 @@ class LoopedModel(Protocol):
     """The number of loops T that the model was trained with."""
     d_model: int
     vocab_size: int
-    has_gate: bool
-    padding: frozenset[str]
+    has_gate: bool = False
+    padding: frozenset[str] = frozenset()
     """The sides, of {"left", "right"}, on which padding leaves other positions unchanged."""
     device: torch.device
     dtype: torch.dtype
     """The dtype of the states."""
-    max_positions: int | None
+    max_positions: int | None = None
     """The longest row that it takes, in tokens; None where nothing limits it."""
-    tokenizer: Tokenizer | None
+    tokenizer: Tokenizer | None = None
     """None for a model of tokens without text."""
 
     def begin(
@@ -102,7 +105,7 @@ class LoopedModel(Protocol):
     def head_input(self, state: State, at: Positions | None = None) -> Tensor:
         """What the head reads, [row, position, width] or [read, width]: the state itself, or what
         the layers after the loop make of it."""
-        ...
+        return self.hidden(state, at)
 
     def head(self, head_input: Tensor) -> Tensor:
         """float32 logits over the vocabulary, [..., vocab] of [..., width], computed in float32."""
@@ -110,7 +113,7 @@ class LoopedModel(Protocol):
 
     def gate_logit(self, state: State, at: Positions | None = None) -> Tensor | None:
         """float32 logit of the halting hazard, [row, position] or [read]; None without a gate."""
-        ...
+        return None
 
 
 @runtime_checkable

@@ -1,9 +1,11 @@
-"""Models by name: shipped ones, the cache's, and local folders."""
+"""Models by name: shipped ones, local folders, the cache's, the hub's, and a user's own classes."""
 
+import importlib
 import os
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import torch
 
@@ -13,12 +15,26 @@ from trajdiag.models.base import LoopedModel, ModelRecord
 from trajdiag.models.checkpoint import CONFIG, read_checkpoint, read_config
 from trajdiag.models.config import OuroConfig
 from trajdiag.models.decoder import OuroDecoder
+from trajdiag.models.hub import ALIASES, hub_name, is_hub_id, snapshot
 from trajdiag.models.ouro import OuroModel
+from trajdiag.models.own import load_own
+from trajdiag.models.source import ZEROS, ModelSource
+from trajdiag.models.tokenizer import read_tokenizer, require_fits
 
 SHIPPED = Path(__file__).parent / "shipped"
-Source = Literal["shipped", "cache", "local"]
-Loader = Callable[[Path, str, Source, torch.device, torch.dtype | None], LoopedModel]
+Loader = Callable[[ModelSource], LoopedModel]
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+_NOISE = re.compile(r"noise:(0|[1-9]\d{0,17})", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Place:
+    """A folder that a name leads to; see ModelSource."""
+
+    folder: Path
+    name: str
+    source: str
+    revision: str | None = None
 
 
 def load_model(
@@ -27,44 +43,106 @@ def load_model(
     device: str = "auto",
     dtype: str = "auto",
     cache_dir: str | os.PathLike[str] | None = None,
+    revision: str | None = None,
+    initial_state: str | None = None,
 ) -> LoopedModel:
-    """Open a model: a shipped name, a folder, or a name among the cache's checkpoints.
+    """Open a model: a shipped name, a folder, a name among the cache's checkpoints, an alias, a hub
+    id, or package.module:Class; the first of them that it is.
 
-    `device` auto is a GPU where there is one; `dtype` auto is the checkpoint's (float16: float32).
-    Raises UnknownNameError listing the names that exist, CheckpointError for a folder that cannot
-    be read, ConfigError for a device or dtype that cannot be had.
+    `device` auto is a CUDA GPU where there is one, else the CPU (mps is used when named); `dtype`
+    auto is the checkpoint's (float16: float32). `revision` is a hub branch, tag or commit;
+    `initial_state`, for a family whose state_0 is free, `zeros` or `noise:SEED`.
+    Raises UnknownNameError listing the names that exist, CheckpointError for a model that cannot be
+    had or read, ConfigError for options that do not go together.
     """
-    folder, source = find_checkpoint(name_or_path, cache_dir)
-    family = read_config(folder).get("model_type")
-    if not isinstance(family, str) or family not in FAMILIES:
-        raise CheckpointError(
-            f"{folder / CONFIG}: model_type {family!r} is not supported; "
-            f"supported: {', '.join(sorted(FAMILIES))}"
-        )
-    chosen = None if dtype == "auto" else _named_dtype(dtype)
-    return FAMILIES[family](folder, folder.resolve().name, source, named_device(device), chosen)
-
-
-def find_checkpoint(
-    name_or_path: str | os.PathLike[str], cache_dir: str | os.PathLike[str] | None = None
-) -> tuple[Path, Source]:
-    """The folder that `load_model` would open, and where it was found."""
     name = os.fspath(name_or_path)
+    chosen_device = named_device(device)
+    chosen_dtype = None if dtype == "auto" else _named_dtype(dtype)
+    _require_spelt(initial_state)
+    place = _find(name, cache_dir, revision)
+    if place is not None:
+        model = _open(place, chosen_device, chosen_dtype, initial_state)
+    elif initial_state is not None:
+        raise ConfigError(f"an initial state is not for {name}: its class begins by itself")
+    else:
+        model = load_own(name, chosen_device, chosen_dtype)
+        if device != "auto" and model.device.type != chosen_device.type:
+            raise ConfigError(f"{name} is on {model.device}: let its class take `device`")
+        if chosen_dtype not in (None, model.dtype):
+            raise ConfigError(f"{name} computes in {model.dtype}: let its class take `dtype`")
+    if model.tokenizer is not None:
+        require_fits(model.tokenizer, model.vocab_size, name)
+    return model
+
+
+def _open(
+    place: _Place, device: torch.device, dtype: torch.dtype | None, initial_state: str | None
+) -> LoopedModel:
+    config = read_config(place.folder)
+    family = config.get("model_type")
+    if not isinstance(family, str) or family not in FAMILIES:
+        code = "; the code that auto_map names is never run" if "auto_map" in config else ""
+        raise CheckpointError(
+            f"{place.folder / CONFIG}: model_type {family!r} is not supported; "
+            f"supported: {', '.join(sorted(FAMILIES))}{code}"
+        )
+    if initial_state is not None and family not in FREE_START:
+        raise ConfigError(
+            f"an initial state is for {', '.join(sorted(FREE_START))} models: {place.name} is of "
+            f"family {family}, whose loops begin at the tokens"
+        )
+    source = ModelSource(
+        folder=place.folder,
+        name=place.name,
+        source=place.source,
+        revision=place.revision,
+        device=device,
+        dtype=dtype,
+        initial_state=initial_state or ZEROS,
+        tokenizer=read_tokenizer(place.folder),
+    )
+    return FAMILIES[family](source)
+
+
+def _find(
+    name: str, cache_dir: str | os.PathLike[str] | None, revision: str | None
+) -> _Place | None:
+    """The folder that `name` means, downloaded if need be; None where it means a class."""
+    here = _find_here(name, cache_dir)
+    if here is None and (name in ALIASES or is_hub_id(name)):
+        repository = ALIASES.get(name, name)
+        found = snapshot(repository, revision)
+        return _Place(
+            folder=found.folder,
+            name=hub_name(repository),
+            source=repository,
+            revision=found.commit,
+        )
+    if here is None and ":" not in name:
+        raise UnknownNameError(
+            "model",
+            name,
+            {*shipped_models(), *cached_models(cache_dir), *ALIASES},
+            "A folder with config.json and model.safetensors, a hub id (owner/name) and a class of "
+            "yours (package.module:Class) are models too",
+        )
+    if revision is not None:
+        raise ConfigError(f"a revision is for models from the hub, and {name} is not from there")
+    return here
+
+
+def _find_here(name: str, cache_dir: str | os.PathLike[str] | None) -> _Place | None:
     if name in shipped_models():
-        return SHIPPED / name, "shipped"
-    if Path(name).is_dir():
-        return Path(name), "local"
-    if Path(name).is_file():
+        return _Place(folder=SHIPPED / name, name=name, source="shipped")
+    folder = Path(name)
+    if folder.is_dir():
+        return _Place(folder=folder, name=folder.resolve().name, source="local")
+    if folder.is_file():
         raise CheckpointError(f"{name} is a file; give the folder that holds {CONFIG}")
     home = checkpoints_folder(cache_dir)
     if name in _checkpoints(home):
-        return home / name, "cache"
-    raise UnknownNameError(
-        "model",
-        name,
-        {*shipped_models(), *cached_models(cache_dir)},
-        "Any folder with config.json and model.safetensors is a model too",
-    )
+        return _Place(folder=home / name, name=name, source="cache")
+    return None
 
 
 def shipped_models() -> list[str]:
@@ -96,23 +174,35 @@ def create_model(config: OuroConfig, seed: int) -> OuroDecoder:
     return decoder
 
 
-def _load_ouro(
-    folder: Path, name: str, source: Source, device: torch.device, dtype: torch.dtype | None
-) -> OuroModel:
-    checkpoint = read_checkpoint(folder, device, dtype)
+def _load_ouro(source: ModelSource) -> OuroModel:
+    checkpoint = read_checkpoint(source.folder, source.device, source.dtype)
     record = ModelRecord(
-        name=name,
+        name=source.name,
         family="ouro",
-        source=source,
-        revision=None,
+        source=source.source,
+        revision=source.revision,
         config=checkpoint.config,
         sha256=checkpoint.sha256,
     )
-    return OuroModel(checkpoint.decoder, record)
+    return OuroModel(checkpoint.decoder, record, source.tokenizer)
 
 
-FAMILIES: dict[str, Loader] = {"ouro": _load_ouro}
+def _from(module: str) -> Loader:
+    """`load` of a family's module, imported when it is needed: transformers takes seconds."""
+    return lambda source: importlib.import_module(f"trajdiag.models.{module}").load(source)
+
+
+FAMILIES: dict[str, Loader] = {
+    "dory": _from("dory"),
+    "hrm_text": _from("hrm_text"),
+    "huginn_raven": _from("huginn"),
+    "inkling2_loop_text": _from("inkling2_loop_text"),
+    "ouro": _load_ouro,
+}
 """config.json's model_type, and what opens it."""
+
+FREE_START = frozenset({"huginn_raven"})
+"""The families whose state_0 does not follow from the tokens."""
 
 
 def _checkpoints(home: Path) -> list[str]:
@@ -120,8 +210,8 @@ def _checkpoints(home: Path) -> list[str]:
 
 
 def named_device(name: str) -> torch.device:
-    """The device of this name; `auto` is a GPU where there is one. Raises ConfigError where it
-    cannot be had."""
+    """The device of this name; `auto` is a CUDA GPU where there is one, else the CPU. Raises
+    ConfigError where it cannot be had."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -132,6 +222,13 @@ def named_device(name: str) -> torch.device:
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise ConfigError(f"device {name!r} cannot be used here; try auto or cpu") from error
     return device
+
+
+def _require_spelt(initial_state: str | None) -> None:
+    if initial_state not in (None, ZEROS) and not _NOISE.fullmatch(initial_state):
+        raise ConfigError(
+            f"an initial state is {ZEROS} or noise:SEED (a whole number), not {initial_state!r}"
+        )
 
 
 def _named_dtype(name: str) -> torch.dtype:

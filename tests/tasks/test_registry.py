@@ -6,10 +6,14 @@ from pathlib import Path
 import pytest
 
 from trajdiag.errors import ConfigError, UnknownNameError
+from trajdiag.tasks.arithmetic import Arithmetic
 from trajdiag.tasks.base import Task
+from trajdiag.tasks.choices import Choices
 from trajdiag.tasks.mano import Mano
 from trajdiag.tasks.parity import Parity
+from trajdiag.tasks.questions import DocumentTask, QuestionTask
 from trajdiag.tasks.registry import make_task, task_names
+from trajdiag.tasks.text import Text
 
 USERS_OWN = """
 import numpy as np
@@ -42,10 +46,45 @@ class NoTask:
 """
 
 
-def test_the_built_in_tasks_are_mano_and_parity() -> None:
-    assert task_names() == ["mano", "parity"]
+def test_the_built_in_tasks_are_listed_as_they_are_spelled() -> None:
+    assert task_names() == [
+        "arithmetic",
+        "choices:PATH",
+        "lm-eval:NAME",
+        "mano",
+        "parity",
+        "text:PATH",
+    ]
     assert make_task("mano") == Mano()
     assert isinstance(make_task("parity"), Task)
+    assert isinstance(make_task("arithmetic"), QuestionTask)
+
+
+def test_a_file_is_named_after_the_task_and_options_go_on_from_there(tmp_path: Path) -> None:
+    quiz, book = tmp_path / "my:quiz.jsonl", tmp_path / "book.txt"
+    quiz.write_text('{"prompt": "p", "choices": ["a", "b"], "answer": 0}\n', encoding="utf-8")
+    book.write_text("Once upon a time", encoding="utf-8")
+    chosen = make_task(f"choices:{quiz}", style="letter", seed="3")
+    assert chosen == Choices(path=str(quiz), style="letter", seed=3)
+    text = make_task(f"text:{book}", sample="5")
+    assert text == Text(path=str(book), sample=5)
+    assert isinstance(chosen, QuestionTask) and isinstance(text, DocumentTask)
+
+
+@pytest.mark.parametrize("name", ["choices", "choices:", "text", "text:", "lm-eval", "lm-eval:"])
+def test_a_task_that_needs_a_file_or_name_says_how_it_is_spelled(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"is spelled (choices:PATH|text:PATH|lm-eval:NAME)"):
+        make_task(name)
+
+
+def test_the_file_is_given_once(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="task option path is given by the name already"):
+        make_task("choices:quiz.jsonl", path="other.jsonl")
+
+
+def test_an_option_that_may_be_absent_is_converted_too() -> None:
+    with pytest.raises(ConfigError, match="task option num_fewshot must be of type int"):
+        make_task("lm-eval:arc_easy", num_fewshot="five")
 
 
 def test_options_given_as_strings_take_their_fields_type() -> None:
@@ -53,14 +92,25 @@ def test_options_given_as_strings_take_their_fields_type() -> None:
     assert made == Mano(modulus=23, length_token=True, operators="+-", seeds=(1, 2, 3))
 
 
-@pytest.mark.parametrize("task", [Mano(modulus=5, seeds=(7, 8, 9)), Parity(max_difficulty=9)])
-def test_parameters_make_the_same_task_again_through_json(task: Mano | Parity) -> None:
+@pytest.mark.parametrize(
+    "task",
+    [
+        Mano(modulus=5, seeds=(7, 8, 9)),
+        Parity(max_difficulty=9),
+        Arithmetic(modulus=5, seeds=(7, 8, 9)),
+    ],
+)
+def test_parameters_make_the_same_task_again_through_json(
+    task: Mano | Parity | Arithmetic,
+) -> None:
     parameters = json.loads(json.dumps(task.parameters()))
     assert make_task(task.name, **parameters) == task
 
 
 def test_an_unknown_task_lists_those_that_exist() -> None:
-    with pytest.raises(UnknownNameError, match=r"unknown task 'mono'; existing: mano, parity"):
+    with pytest.raises(
+        UnknownNameError, match=r"unknown task 'mono'; existing: arithmetic, choices:PATH"
+    ):
         make_task("mono")
 
 
@@ -84,6 +134,7 @@ def test_a_users_own_class_is_found_in_the_current_folder(
     (tmp_path / "users_own.py").write_text(USERS_OWN, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     task = make_task("users_own:Echo", rows="3")
+    assert isinstance(task, Task)
     assert len(task.examples()["test"]) == 3
     with pytest.raises(UnknownNameError, match=r"'Ecko'; existing: Echo, Examples, NoTask"):
         make_task("users_own:Ecko")

@@ -1,16 +1,34 @@
 """Tasks by name, and their options from the command line."""
 
 import dataclasses
-from typing import Any, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from trajdiag.errors import ConfigError, UnknownNameError
 from trajdiag.foreign import import_class, running
+from trajdiag.tasks.arithmetic import Arithmetic
 from trajdiag.tasks.base import Task
+from trajdiag.tasks.choices import Choices
+from trajdiag.tasks.harness import Harness
 from trajdiag.tasks.mano import Mano
 from trajdiag.tasks.parity import Parity
+from trajdiag.tasks.questions import DocumentTask, QuestionTask
+from trajdiag.tasks.text import Text
 
-TASKS: dict[str, type] = {"mano": Mano, "parity": Parity}
-"""The task classes by name; each is a frozen dataclass whose fields are the task's options."""
+TASKS: dict[str, type] = {
+    "arithmetic": Arithmetic,
+    "choices:PATH": Choices,
+    "lm-eval:NAME": Harness,
+    "mano": Mano,
+    "parity": Parity,
+    "text:PATH": Text,
+}
+"""The task classes by name; each is a frozen dataclass whose fields are the task's options. What
+stands for the word in capitals is the task's first option."""
+
+_SPELLED = {spelling.partition(":")[0]: spelling for spelling in TASKS if ":" in spelling}
+
+AnyTask = Task | QuestionTask | DocumentTask
 
 
 def task_names() -> list[str]:
@@ -18,15 +36,25 @@ def task_names() -> list[str]:
     return sorted(TASKS)
 
 
-def make_task(name: str, **options: Any) -> Task:
+def make_task(name: str, **options: Any) -> AnyTask:
     """The task `name`, built in or `package.module:Class`, with `options` as its fields.
 
     An option may be a string, as on the command line, and is then converted to its field's type
     (`42,43,44` for a tuple). The current folder is searched for `package.module` too.
     Raises UnknownNameError for a name or an option that does not exist, ConfigError for a bad
-    value or a class that is no Task.
+    value or a class that is no task.
     """
-    task_class = import_class("task", name) if ":" in name else TASKS.get(name)
+    head, _, subject = name.partition(":")
+    if head in _SPELLED:
+        task_class = TASKS[_SPELLED[head]]
+        first = dataclasses.fields(task_class)[0].name
+        if not subject:
+            raise ConfigError(f"task {head} is spelled {_SPELLED[head]}, not {name!r}")
+        if first in options:
+            raise ConfigError(f"task option {first} is given by the name already: {name}")
+        options = {first: subject, **options}
+    else:
+        task_class = import_class("task", name) if ":" in name else TASKS.get(name)
     if task_class is None:
         raise UnknownNameError("task", name, task_names(), "Name your own as package.module:Class")
     if dataclasses.is_dataclass(task_class):
@@ -38,8 +66,11 @@ def make_task(name: str, **options: Any) -> Task:
         options = {key: _convert(key, value, fields[key]) for key, value in options.items()}
     with running(f"making task {name}"):
         task = task_class(**options)
-    if not isinstance(task, Task):
-        raise ConfigError(f"{name} is not a task: it must have what trajdiag.tasks.base.Task lists")
+    if not isinstance(task, AnyTask):
+        raise ConfigError(
+            f"{name} is not a task: it must have what trajdiag.tasks.base.Task, or QuestionTask or "
+            "DocumentTask of trajdiag.tasks.questions, lists"
+        )
     return task
 
 
@@ -47,7 +78,11 @@ _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, 
 
 
 def _convert(option: str, value: Any, wanted: Any) -> Any:
-    """`value` as the type `wanted`: int, float, bool, str, or a tuple of one of them."""
+    """`value` as the type `wanted`: int, float, bool, str, a tuple of one of them, or None too."""
+    if get_origin(wanted) in (Union, UnionType):
+        if value is None:
+            return None
+        wanted = next(kind for kind in get_args(wanted) if kind is not NoneType)
     if get_origin(wanted) is tuple:
         items = value.split(",") if isinstance(value, str) else value
         if not isinstance(items, list | tuple):

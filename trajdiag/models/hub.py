@@ -37,6 +37,8 @@ class Snapshot:
 
     folder: Path
     commit: str
+    interrupted: bool = False
+    """Whether the hub's client knows of files that it has yet to get."""
 
 
 def is_hub_id(name: str) -> bool:
@@ -65,11 +67,12 @@ def snapshot(repository: str, revision: str | None = None) -> Snapshot:
     not open to this user; OutOfSpaceError where the disk is full.
     """
     from huggingface_hub import constants
+    from huggingface_hub.errors import RevisionNotFoundError
 
     wanted = revision or _MAIN
     cached = _cached(repository, wanted)
     whole = cached is not None and not _missing(cached.folder)
-    if cached is not None and whole and cached.commit == wanted:
+    if cached is not None and whole and cached.commit == wanted and not cached.interrupted:
         return cached
     if constants.is_offline_mode():
         if cached is not None and whole:
@@ -78,7 +81,7 @@ def snapshot(repository: str, revision: str | None = None) -> Snapshot:
     trouble = _trouble_asking(repository, wanted)
     if trouble is None:
         return _download(repository, wanted)
-    if cached is None or not whole:
+    if cached is None or not whole or isinstance(trouble, RevisionNotFoundError):
         _refuse(repository, wanted, cached, trouble)
     warnings.warn(
         f"cannot ask the hub for {wanted} of {repository} ({_one_line(trouble)}); going on with "
@@ -108,6 +111,7 @@ def _cached(repository: str, wanted: str) -> Snapshot | None:
         folder = getattr(error, "snapshot_path", None)
         if folder is None:
             return None
+        return Snapshot(folder=Path(folder), commit=Path(folder).name, interrupted=True)
     return Snapshot(folder=Path(folder), commit=Path(folder).name)
 
 

@@ -177,6 +177,8 @@ def test_nothing_cached_and_no_network_says_how_to_bring_it_here(cache, monkeypa
     assert f"`hf download {OURO} --include '*.safetensors' --include '*.json'`" in said
     with pytest.raises(CheckpointError, match=f"at v2, and .*download {OURO} --revision v2 --inc"):
         snapshot(OURO, "v2")
+    with pytest.raises(CheckpointError, match="runs/mine is no folder here and not in the hub's"):
+        load_model("runs/mine")
 
 
 def test_a_commit_that_no_branch_names_is_offered(cache):

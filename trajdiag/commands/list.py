@@ -26,16 +26,30 @@ def list_names(
 
 
 def _models(cache_dir: str | None) -> list[tuple[str, ...]]:
-    from trajdiag.models.registry import cached_models, shipped_models
+    from trajdiag.models.hub import ALIASES, is_cached
+    from trajdiag.models.registry import FAMILIES, cached_models, shipped_models
 
-    shipped = [(name, "shipped") for name in shipped_models()]
-    return shipped + [(name, "in the cache") for name in cached_models(cache_dir)]
+    families = ", ".join(sorted(FAMILIES))
+    return [
+        *((name, "shipped", "") for name in shipped_models()),
+        *((name, "in the cache", "") for name in cached_models(cache_dir)),
+        *(
+            (alias, "in the hub's cache" if is_cached(whole) else "on the hub", whole)
+            for alias, whole in sorted(ALIASES.items())
+        ),
+        ("FOLDER", "config.json and safetensors", families),
+        ("OWNER/NAME", "on the hub, of the same families", "--revision pins one commit"),
+        ("package.module:Class", "your own", "trajdiag.models.base.LoopedModel says what it has"),
+    ]
 
 
 def _tasks(cache_dir: str | None) -> list[tuple[str, ...]]:
     from trajdiag.tasks.registry import TASKS
 
-    return [(name, (task.__doc__ or "").splitlines()[0]) for name, task in sorted(TASKS.items())]
+    return [
+        *((name, (task.__doc__ or name).splitlines()[0]) for name, task in sorted(TASKS.items())),
+        ("package.module:Class", "your own; trajdiag.tasks.base.Task says what it has"),
+    ]
 
 
 def _readouts(cache_dir: str | None) -> list[tuple[str, ...]]:

@@ -210,7 +210,9 @@ def _refuse_absent(repository: str, wanted: str, cached: Snapshot | None, why: s
     else:
         others = cache / f"models--{repository.replace('/', '--')}" / "snapshots"
         commits = sorted(path.name for path in others.glob("*"))
-        state = f"not in the hub's cache {cache}"
+        # An id that is no alias may be a mistyped path.
+        no_folder = "" if repository in ALIASES.values() else "no folder here and "
+        state = f"{no_folder}not in the hub's cache {cache}"
         if wanted != _MAIN or commits:
             state += f" at {wanted}"
         if commits:

@@ -1,0 +1,41 @@
+"""`trajdiag list`: every name that another verb would take."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.models.hub_cache import snapshot_folder, use_hub
+from tests.models.random_ouro import random_decoder
+from trajdiag.cli import main
+from trajdiag.models.checkpoint import write_checkpoint
+from trajdiag.models.registry import shipped_models
+from trajdiag.tasks.registry import task_names
+
+
+def listed(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, str]:
+    """What stands beside each name."""
+    assert main(["list", *arguments]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    return {name: " ".join(rest) for name, *rest in map(str.split, lines)}
+
+
+def test_models_tell_where_they_are_without_asking_the_hub(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    use_hub(monkeypatch, tmp_path / "hub")
+    write_checkpoint(snapshot_folder(tmp_path / "hub", "ByteDance/Ouro-1.4B"), random_decoder())
+    snapshot_folder(tmp_path / "hub", "ByteDance/Ouro-2.6B")  # An empty one is not there.
+    write_checkpoint(tmp_path / "checkpoints" / "mine", random_decoder())
+    models = listed(capsys, "models", "--cache-dir", str(tmp_path))
+    assert {models[name] for name in shipped_models()} == {"shipped"}
+    assert models["mine"] == "in the cache"
+    assert models["ouro-1.4b"] == "in the hub's cache ByteDance/Ouro-1.4B"
+    assert models["ouro-2.6b"] == "on the hub ByteDance/Ouro-2.6B"
+    assert models["huginn"] == "on the hub tomg-group-umd/huginn-0125"
+    assert "inkling2_loop_text, ouro" in models["FOLDER"]
+    assert {"OWNER/NAME", "package.module:Class"} <= models.keys()
+
+
+def test_tasks_have_a_line_each(capsys: pytest.CaptureFixture[str]):
+    tasks = listed(capsys, "tasks")
+    assert set(task_names()) < tasks.keys() and all(tasks.values())

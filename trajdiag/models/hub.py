@@ -74,7 +74,7 @@ def snapshot(repository: str, revision: str | None = None) -> Snapshot:
     whole = cached is not None and not _missing(cached.folder)
     if cached is not None and whole and cached.commit == wanted and not cached.interrupted:
         return cached
-    if constants.is_offline_mode():
+    if constants.HF_HUB_OFFLINE:
         if cached is not None and whole:
             return cached
         _refuse_absent(repository, wanted, cached, "HF_HUB_OFFLINE is set")

@@ -44,7 +44,7 @@ class Posing:
 
     @property
     def name(self) -> str:
-        return str(self.task.task_name)
+        return str(self.task.config.task)
 
     @property
     def num_fewshot(self) -> int:
@@ -63,22 +63,16 @@ class Posing:
     def sources(self) -> dict[str, str]:
         """Which of the data set's splits each of ours is made of. Where val and test are one, it is
         to be divided."""
-        config = self.task.config
-        test = self.evaluated
-        if not self._has_answers(test):
-            test = config.validation_split
-            if test is None or not self._has_answers(test):
-                raise ConfigError(
-                    f"lm-eval task {self.name}: neither its test nor its validation split has "
-                    "answers"
-                )
-        val = config.validation_split
-        if val is None and "validation" in self.task.dataset:
-            val = "validation"
-        if val is None or val == self._shown_from or not self._has_answers(val):
-            val = test
-        found = {"val": val, "test": test}
-        if config.training_split is not None and config.training_split not in (val, test):
+        config, there = self.task.config, self.task.dataset
+        # MMLU's tasks name no validation split, though their data has one.
+        val = self._answered(config.validation_split or "validation")
+        test = self._answered(config.test_split) or val
+        if test is None:
+            raise ConfigError(
+                f"lm-eval task {self.name}: neither its test nor its validation split has answers"
+            )
+        found = {"val": val or test, "test": test}
+        if config.training_split in there and config.training_split not in (val, test):
             found["fit"] = config.training_split
         return found
 
@@ -87,7 +81,8 @@ class Posing:
         kept: dict[str, Any] = self.__dict__.setdefault("_docs", {})
         if source not in kept:
             rows, prepare = self.task.dataset[source], self.task.config.process_docs
-            kept[source] = rows if prepare is None else prepare(rows)
+            with running(f"lm-eval task {self.name}, preparing {source}"):
+                kept[source] = rows if prepare is None else prepare(rows)
         return kept[source]
 
     def questions(self, source: str, wanted: set[int]) -> Iterator[tuple[int, Question | None]]:
@@ -153,11 +148,14 @@ class Posing:
             return choices.index(gold) if gold in choices else None
         return int(gold) if isinstance(gold, int) and 0 <= gold < len(choices) else None
 
-    def _has_answers(self, source: str) -> bool:
+    def _answered(self, source: str | None) -> str | None:
+        """`source`, if there is such a split and its questions have answers."""
+        if source is None or source not in self.task.dataset:
+            return None
         docs = self.docs(source)
         with running(f"lm-eval task {self.name}, answers of {source}"):
             few = range(min(_LOOKED_AT, len(docs)))
-            return any(self._answer(docs[number]) is not None for number in few)
+            return source if any(self._answer(docs[n]) is not None for n in few) else None
 
     @property
     def _shown_from(self) -> str | None:
@@ -177,7 +175,7 @@ def load(name: str, include_path: str | None, num_fewshot: int | None) -> list[P
     kind that is not supported; UnknownNameError where nothing bears the name.
     """
     with in_lm_evals_way():
-        manager = _manager(name, include_path)
+        manager = index_with(name, include_path)
         if name not in manager.task_index:
             close = difflib.get_close_matches(name, manager.all_tasks, n=8)
             raise UnknownNameError(
@@ -186,12 +184,14 @@ def load(name: str, include_path: str | None, num_fewshot: int | None) -> list[P
         try:
             tasks = manager.load([name])["tasks"]
         except Exception as error:
-            reason = next(iter(str(error).splitlines()), "")
-            raise ConfigError(
-                f"lm-eval task {name}: its data cannot be loaded: {type(error).__name__}: {reason}"
-                ". Run it once with a network, or set HF_HOME to a cache that holds it and "
-                "HF_HUB_OFFLINE=1"
-            ) from error
+            reason = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+            # The library's errors for data that is missing or out of reach are all of this kind.
+            if isinstance(error, OSError):
+                reason += (
+                    ". Run it once with a network, or set HF_HOME to a cache that holds its data, "
+                    "and HF_HUB_OFFLINE=1"
+                )
+            raise ConfigError(f"lm-eval task {name} cannot be loaded: {reason}") from error
     if not tasks:
         raise ConfigError(f"lm-eval task {name} is a group of no tasks")
     posings = [Posing(task) for _, task in sorted(tasks.items())]
@@ -258,9 +258,11 @@ def _require_supported(posing: Posing) -> None:
             raise ConfigError(f"{where} {reason}, which is not supported")
 
 
-def _manager(name: str, include_path: str | None) -> Any:
-    """An index of tasks in which `name` is whole, if anywhere: indexing lm-eval's 14,000 files
-    takes ten seconds, the few that matter none."""
+def index_with(name: str, include_path: str | None) -> Any:
+    """An lm_eval TaskManager that knows all of `name`, if there is such a task.
+
+    Indexing lm-eval's 14,000 files takes ten seconds or more, the few that matter none.
+    """
     import lm_eval.tasks
 
     if include_path is not None:
@@ -277,7 +279,9 @@ def _manager(name: str, include_path: str | None) -> Any:
             for path in root.glob("**/*.yaml")
             if line in path.read_text(encoding="utf-8", errors="replace").splitlines()
         }
-        few = lm_eval.tasks.TaskManager(include_path=sorted(folders), include_defaults=False)
+        # Of several tasks of one name lm-eval takes the first file's, but the last folder's.
+        ordered = sorted(folders, reverse=True)
+        few = lm_eval.tasks.TaskManager(include_path=ordered, include_defaults=False)
         if name in few.all_subtasks:
             return few
     return lm_eval.tasks.TaskManager(include_path=include_path)

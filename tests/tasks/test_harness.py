@@ -14,7 +14,7 @@ import pytest
 from tests.local_benchmark import METRICS, sums, write_benchmark, write_group
 from trajdiag.errors import ConfigError, UnknownNameError
 from trajdiag.tasks.harness import Harness
-from trajdiag.tasks.harness_posing import index_with
+from trajdiag.tasks.harness_loading import index_with
 from trajdiag.tasks.questions import Question, QuestionTask
 
 tasks = pytest.importorskip("lm_eval.tasks")
@@ -253,9 +253,10 @@ def test_an_unknown_task_lists_the_closest(tmp_path: Path, monkeypatch: pytest.M
         Harness(task="sums", include_path=str(tmp_path / "none"))
 
 
-def test_lm_evals_own_task_is_found_without_indexing_all() -> None:
-    manager = index_with("arc_easy", None)
-    assert "arc_challenge" in manager.all_tasks and len(manager.all_tasks) < 500
+@pytest.mark.parametrize(("name", "beside"), [("arc_easy", "arc_challenge"), ("mmlu_anatomy",) * 2])
+def test_lm_evals_own_task_is_found_without_indexing_all(name: str, beside: str) -> None:
+    manager = index_with(name, None)
+    assert {name, beside} <= set(manager.all_subtasks) and len(manager.all_tasks) < 1000
 
 
 def test_without_lm_eval_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,6 +69,8 @@ def test_a_file_is_named_after_the_task_and_options_go_on_from_there(tmp_path: P
     text = make_task(f"text:{book}", sample="5")
     assert text == Text(path=str(book), sample=5)
     assert isinstance(chosen, QuestionTask) and isinstance(text, DocumentTask)
+    # Stores are named after them.
+    assert (chosen.name, text.name) == ("choices-my-quiz", "text-book")
 
 
 @pytest.mark.parametrize("name", ["choices", "choices:", "text", "text:", "lm-eval", "lm-eval:"])

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from trajdiag.errors import ConfigError
 from trajdiag.tasks.base import SPLITS
 from trajdiag.tasks.group_splits import draw_by_group
-from trajdiag.tasks.options import require
+from trajdiag.tasks.options import name_with, require
 from trajdiag.tasks.questions import Question, Scoring, Style
 from trajdiag.tasks.records import Record, RecordFile, given_splits, read_records, require_unique
 
@@ -59,7 +59,7 @@ class Choices:
     @property
     def name(self) -> str:
         """Tells files apart by their names."""
-        return f"choices-{self._file.path.stem}"
+        return name_with("choices", self._file.path.stem)
 
     @property
     def class_names(self) -> tuple[str, ...] | None:

@@ -10,8 +10,9 @@ import numpy as np
 
 from trajdiag.errors import ConfigError
 from trajdiag.tasks.base import SPLITS
-from trajdiag.tasks.harness_posing import Posing, in_lm_evals_way, load
-from trajdiag.tasks.options import require
+from trajdiag.tasks.harness_loading import in_lm_evals_way, load
+from trajdiag.tasks.harness_posing import Posing
+from trajdiag.tasks.options import name_with, require
 from trajdiag.tasks.questions import Question, Scoring
 
 VAL_SHARE = 0.2
@@ -64,7 +65,7 @@ class Harness:
     @property
     def name(self) -> str:
         """Tells lm-eval's tasks apart."""
-        return f"lm-eval-{self.task}"
+        return name_with("lm-eval", self.task)
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
@@ -122,13 +123,14 @@ class Harness:
     @cached_property
     def _questions(self) -> tuple[dict[str, list[Question]], int]:
         """The questions of each split, and how many were left out."""
+        posings = self._posings
         with in_lm_evals_way():
             chosen = self._chosen()
             found: dict[str, list[Question]] = {split: [] for split in SPLITS}
             unanswered = 0
-            for subtask, posing in enumerate(self._posings):
-                covariates = {"subtask": float(subtask)} if len(self._posings) > 1 else {}
-                for source in dict.fromkeys(posing.sources[s] for s in posing.sources):
+            for subtask, posing in enumerate(posings):
+                covariates = {"subtask": float(subtask)} if len(posings) > 1 else {}
+                for source in dict.fromkeys(posing.sources.values()):
                     split_of = {
                         number: split
                         for split in SPLITS

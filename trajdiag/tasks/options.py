@@ -1,5 +1,7 @@
 """Task options checked when a task is made, so that a bad one is met before anything runs."""
 
+import re
+
 from trajdiag.errors import ConfigError
 
 
@@ -32,3 +34,8 @@ def require_splits(fit: int, val: int, test: int, seeds: tuple[int, ...], bins: 
         "three different non-negative integers, for fit, val and test",
         seeds,
     )
+
+
+def name_with(kind: str, subject: str) -> str:
+    """The name of a task about `subject`, such as a file: fit to be part of a folder's name."""
+    return f"{kind}-{re.sub(r'[^a-zA-Z0-9_.]+', '-', subject)[:60]}"

@@ -13,7 +13,7 @@ import numpy as np
 from trajdiag.errors import ConfigError
 from trajdiag.tasks.base import SPLITS
 from trajdiag.tasks.group_splits import draw_by_group
-from trajdiag.tasks.options import require
+from trajdiag.tasks.options import name_with, require
 from trajdiag.tasks.questions import Document
 from trajdiag.tasks.records import (
     decoded,
@@ -23,13 +23,14 @@ from trajdiag.tasks.records import (
     require_unique,
 )
 
-JSONL = (".jsonl", ".ndjson", ".json", ".parquet")
+RECORDS = (".jsonl", ".ndjson", ".json", ".parquet")
 """Suffixes of files of records; every other file is plain text."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """Text whose tokens are predicted: a plain text file, or JSONL of {text, optional id, split}.
+    """Text whose tokens are predicted: a plain text file, or JSONL or Parquet of
+    {text, optional id, split}.
 
     A plain text file is cut into documents at blank lines: whole paragraphs, gathered up to
     `document_chars` characters. A document lies in one split.
@@ -54,7 +55,7 @@ class Text:
     @property
     def name(self) -> str:
         """Tells files apart by their names."""
-        return f"text-{Path(self.path).stem}"
+        return name_with("text", Path(self.path).stem)
 
     def parameters(self) -> dict[str, Any]:
         """The file by its name and its bytes, and the options."""
@@ -92,7 +93,7 @@ class Text:
     @cached_property
     def _documents(self) -> tuple[str, dict[str, list[Document]]]:
         """The SHA-256 of the file, and its documents by split."""
-        is_records = self.path.lower().endswith(JSONL)
+        is_records = self.path.lower().endswith(RECORDS)
         sha256, documents, splits = self._records() if is_records else self._paragraphs()
         splits = splits or draw_by_group([document.id for document in documents], self.seed)
         if "test" not in splits:

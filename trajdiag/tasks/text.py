@@ -29,11 +29,10 @@ RECORDS = (".jsonl", ".ndjson", ".json", ".parquet")
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """Text whose tokens are predicted: a plain text file, or JSONL or Parquet of
-    {text, optional id, split}.
+    """Running text whose tokens are predicted, of a plain text, JSONL or Parquet file.
 
-    A plain text file is cut into documents at blank lines: whole paragraphs, gathered up to
-    `document_chars` characters. A document lies in one split.
+    Records are {text, optional id, split}. A plain file is cut into documents at blank lines: whole
+    paragraphs, gathered up to `document_chars` characters. A document lies in one split.
     """
 
     path: str

@@ -14,8 +14,8 @@ import torch
 
 from trajdiag.errors import UnknownNameError
 from trajdiag.extraction import ExtractConfig, extract
-from trajdiag.extraction.examples import examples_in_store_order
-from trajdiag.extraction.forward import batches_by_length
+from trajdiag.extraction.batching import TokenBudget, batch_of, batches
+from trajdiag.extraction.examples import example_work
 from trajdiag.models.base import LoopedModel, ModelRecord, logits
 from trajdiag.models.config import OuroConfig
 from trajdiag.models.ouro import OuroModel
@@ -112,16 +112,17 @@ def _row(name: str, model: LoopedModel, task: Task, repeats: int) -> dict[str, A
 
 def bare_forward(model: LoopedModel, task: Task, block: int) -> None:
     """The logits of every loop at every decision, on extraction's own batches, kept nowhere."""
-    examples, _ = examples_in_store_order(task)
-    tokens = ExtractConfig(model="").batch_tokens
+    work = example_work(task, inputs=False)
+    budget = TokenBudget(ExtractConfig(model="").batch_tokens)
+    length, ones = work.unit_length, np.ones(len(work), int)
     with torch.inference_mode():
-        for start in range(0, len(examples), block):
-            length = examples.length[start : start + block]
-            for at in batches_by_length(length, lambda n: max(1, tokens // n)):
-                ids = examples.input_ids[start + at, : length[at[0]]].astype(np.int64)
-                row = torch.arange(len(ids))
-                last = row, torch.full_like(row, ids.shape[1] - 1)
-                state = model.begin(torch.from_numpy(ids))
+        for start in range(0, len(work), block):
+            units = work.units(range(start, min(start + block, len(work))))
+            for places in batches(length[units], ones[units], budget, pads=True):
+                batch = batch_of(work, units[places])
+                row = torch.arange(len(batch.rows))
+                last = row, torch.from_numpy(work.at[batch.rows])
+                state = model.begin(batch.input_ids, batch.attention_mask)
                 for _ in range(model.loops):
                     state = model.step(state)
                     logits(model, state, last)

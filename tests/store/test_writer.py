@@ -12,7 +12,7 @@ from trajdiag.errors import ConfigError, OutOfSpaceError, StoreError
 from trajdiag.store import durable
 from trajdiag.store.from_arrays import from_arrays
 from trajdiag.store.reader import Store
-from trajdiag.store.schema import block_examples, block_specs
+from trajdiag.store.schema import block_examples, block_specs, trajectory_arrays
 from trajdiag.store.writer import JOURNAL, StoreWriter
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
@@ -161,8 +161,7 @@ def test_blocks_are_even_and_little_is_padding(monkeypatch, examples):
 
 
 def test_chunks_of_a_wide_vocabulary_stay_within_16_mib():
-    specs = block_specs(
-        examples=1000, loops=4, classes=49152, d_model=2048, dtype="bfloat16", gate=True, signals=[]
-    )
+    arrays = trajectory_arrays(d_model=2048, dtype="bfloat16", classes=49152, gate=True)
+    specs = block_specs(arrays, examples=1000, loops=4, signals=[])
     assert max(spec.chunk_bytes for spec in specs.values()) <= 16 * 2**20
     assert specs["hidden"].disk_dtype == np.uint16

@@ -3,9 +3,12 @@
 import dataclasses
 import shlex
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 from trajdiag.errors import ConfigError
+
+Pool = Literal["last", "mean"]
+TooLong = Literal["refuse", "truncate", "skip"]
 
 _MOST = 2**31
 
@@ -15,9 +18,10 @@ class ExtractConfig:
     """The options of `extract`."""
 
     model: str
-    """A shipped model, a checkpoint in the cache, or a local folder."""
+    """A shipped model, an alias such as ouro-1.4b, a checkpoint in the cache, a local folder, a hub
+    id, or package.module:Class."""
     task: str | None = None
-    """A task, or package.module:Class; the checkpoint's own task when absent."""
+    """A task, or package.module:Class; when absent the checkpoint's own, else arithmetic."""
     task_options: dict[str, Any] = field(default_factory=dict)
     """Options of the task, in place of its defaults or of the checkpoint's."""
     loops: int | None = None
@@ -26,10 +30,29 @@ class ExtractConfig:
     """The store's name. When absent: the model's, or MODEL--TASK for a task not its own."""
     inputs: bool = True
     """Keep each example's input as text."""
+    num_fewshot: int | None = None
+    """Solved examples before each question; the task's own number when absent."""
+    pool: Pool = "last"
+    """The state that is kept: that of the last token before the decision, or the mean up to it."""
+    logits: str = "auto"
+    """Logits of the vocabulary at the decision: full, topk:K, or auto: all of them within
+    --logits-budget, else the top 64. A task's own logits are always kept."""
+    logits_budget: float = 2.0
+    """GiB up to which auto keeps all of the vocabulary's logits."""
+    window: int = 1024
+    """Tokens of context into which running text is cut."""
+    truncate: bool = False
+    """Cut prompts that are longer than the model's context from the left."""
+    skip: bool = False
+    """Leave prompts out that are longer than the model's context."""
+    initial_state: str | None = None
+    """Where a free first state starts: zeros (when absent) or noise:SEED."""
+    revision: str | None = None
+    """Branch, tag or commit of a model on the hub."""
     batch_tokens: int = 16384
-    """Tokens in a batch, about; the last bits of the states depend on it."""
+    """Tokens in a batch, padding included; the last bits of the states depend on it."""
     device: str = "auto"
-    """cpu, cuda, or auto: a GPU where there is one."""
+    """cpu, cuda, mps, or auto: a GPU where there is one."""
     dtype: str = "auto"
     """float32, bfloat16, or auto: the checkpoint's."""
     memory: float = 4.0
@@ -40,12 +63,29 @@ class ExtractConfig:
     """Make the store again where there is one."""
 
     def __post_init__(self) -> None:
-        for option, least in (("loops", 1), ("batch_tokens", 1), ("memory", 0.0)):
+        for option, least in (
+            ("loops", 1),
+            ("num_fewshot", 0),
+            ("window", 2),
+            ("batch_tokens", 1),
+            ("memory", 0.0),
+            ("logits_budget", 0.0),
+        ):
             value = getattr(self, option)
             if value is not None and not least <= value < _MOST:
                 raise ConfigError(
                     f"{option} must be at least {least} and below {_MOST}, got {value}"
                 )
+
+        if self.pool not in get_args(Pool):
+            raise ConfigError(f"pool must be {' or '.join(get_args(Pool))}, got {self.pool!r}")
+        if self.truncate and self.skip:
+            raise ConfigError("give --truncate or --skip, not both")
+
+    @property
+    def too_long(self) -> TooLong:
+        """What becomes of prompts longer than the model's context."""
+        return "truncate" if self.truncate else "skip" if self.skip else "refuse"
 
     def command(self) -> str:
         """The command line that does the same."""

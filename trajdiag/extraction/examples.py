@@ -1,10 +1,11 @@
-"""A task's examples, all splits one after the other."""
+"""A task of tokens into work: its examples, all splits one after the other, a row each."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
 from trajdiag.errors import ConfigError
+from trajdiag.extraction.work import Classes, Work, one_row_each, starts
 from trajdiag.foreign import running
 from trajdiag.store.columns import Columns
 from trajdiag.store.schema import SPLITS
@@ -95,14 +96,28 @@ def _require_between(
         )
 
 
-def store_columns(examples: Examples, split: np.ndarray, *, inputs: bool) -> Columns:
-    """What the store keeps of each example beside its trajectory."""
-    return Columns(
-        target=examples.target,
-        difficulty=examples.difficulty,
-        group=examples.group,
-        split=split,
-        id=examples.id,
-        input=examples.input if inputs else None,
-        covariates=examples.covariates,
+def example_work(task: Task, *, inputs: bool) -> Work:
+    """The work of a task of tokens; `inputs` keeps each example's input as text."""
+    examples, split = examples_in_store_order(task)
+    length = examples.length.astype(np.int64)
+    real = np.arange(examples.input_ids.shape[1]) < length[:, None]
+    names = task.class_names
+    return Work(
+        tokens=examples.input_ids[real].astype(np.int32),
+        row_start=starts(length),
+        unit_rows=one_row_each(len(examples)),
+        unit_examples=one_row_each(len(examples)),
+        row=np.arange(len(examples)),
+        at=length - 1,
+        decision=Classes(ids=task.class_ids),
+        columns=Columns(
+            target=examples.target.astype(np.int64),
+            difficulty=examples.difficulty,
+            group=examples.group,
+            split=split,
+            id=examples.id,
+            input=examples.input if inputs else None,
+            covariates=examples.covariates,
+        ),
+        class_names=None if names is None else tuple(names),
     )

@@ -16,6 +16,7 @@ _PIECE = 2**17
 """Numbers per array that signals are computed on at a time on a CPU: few enough for its cache."""
 _PIECE_ELSEWHERE = 2**23
 """And on a device that must be kept busy."""
+_SPOKEN = {"hidden": "hidden state", "gate_logit": "gate logit"}
 
 
 class Block:
@@ -25,8 +26,10 @@ class Block:
         """`specs` as `block_specs` gives them, with every signal."""
         self.arrays: dict[str, np.ndarray] = {}
         """Every array's chunks as StoreWriter.write_block takes them."""
-        self._loops, (self._size, _, d_model) = specs["hidden"].shape[1], specs["hidden"].chunk
-        self._row = max(d_model, specs["logits"].chunk[2])
+        self._loops, (self._size, _, self._d_model) = (
+            specs["hidden"].shape[1],
+            specs["hidden"].chunk,
+        )
         self._tracker = SignalTracker()
         for name, spec in specs.items():
             if name.startswith(SIGNAL):
@@ -46,34 +49,34 @@ class Block:
                 by_loop = values.ndim == 3
                 (values[:, len(ids) :] if by_loop else values[len(ids) :])[...] = 0
 
-    def fill(
-        self,
-        at: np.ndarray,
-        hidden: Sequence[Tensor],
-        logits: Sequence[Tensor],
-        gate_logit: Sequence[Tensor] | None,
-    ) -> None:
+    def fill(self, at: np.ndarray, loops: Mapping[str, Sequence[Tensor]]) -> None:
         """Put the trajectories of some examples at the places `at` [row] of the block.
 
-        One tensor a loop: `hidden` [row, d_model], float32 `logits` [row, class] and `gate_logit`
-        [row]. Raises NonFiniteError naming the example and the loop.
+        `loops` holds, by the name of its array, one tensor a loop: `hidden` [row, d_model], float32
+        `logits` [row, class], from which the signals are computed whether the store keeps them or
+        not, and [row] or [row, ...] for every other array. Raises NonFiniteError naming the example
+        and the loop.
         """
+        hidden, logits = loops["hidden"], loops["logits"]
+        kept = {name: loops[name] for name in self.arrays if not name.startswith(SIGNAL)}
         numbers = _PIECE if hidden[0].device.type == "cpu" else _PIECE_ELSEWHERE
-        piece = max(1, numbers // self._row)
+        piece = max(1, numbers // max(self._d_model, logits[0].shape[1]))
         for start in range(0, len(at), piece):
             rows = slice(start, start + piece)
             place = at[rows]
             self._tracker.reset()
             for loop in range(self._loops):
                 h, z = hidden[loop][rows], logits[loop][rows]
-                self._require_finite("hidden state", h, loop, place)
-                self._require_finite("logits", z, loop, place)
-                self.arrays["hidden"][loop][place] = _as_stored(h)
-                self.arrays["logits"][loop][place] = _as_stored(z)
-                if gate_logit is not None:
-                    g = gate_logit[loop][rows]
-                    self._require_finite("gate logit", g[:, None], loop, place)
-                    self.arrays["gate_logit"][place, loop] = _as_stored(g)
+                if "logits" not in kept:
+                    self._require_finite("logits", z, loop, place)
+                for name, values in kept.items():
+                    x = values[loop][rows]
+                    self._require_finite(_SPOKEN.get(name, name), x, loop, place)
+                    stored = self.arrays[name]
+                    if x.ndim == 1:
+                        stored[place, loop] = _as_stored(x)
+                    else:
+                        stored[loop][place] = _as_stored(x)
                 signals = torch.stack(list(self._tracker.update(h, z).values()))
                 self._signals[:, place, loop] = _as_stored(signals.float())
 
@@ -81,7 +84,7 @@ class Block:
         """`values` [row, ...]. A finite sum proves all finite in one pass; else look closer."""
         if math.isfinite(float(values.sum(dtype=torch.float32))):
             return
-        bad = ~torch.isfinite(values).all(1)
+        bad = ~torch.isfinite(values).flatten(1).all(1) if values.ndim > 1 else ~values.isfinite()
         if bool(bad.any()):
             example = self._ids[int(place[int(bad.nonzero()[0, 0])])]
             raise NonFiniteError(

@@ -16,7 +16,7 @@ from trajdiag.store.block import Block
 from trajdiag.store.columns import Columns
 from trajdiag.store.reader import Store
 from trajdiag.store.record import StoreRecord
-from trajdiag.store.schema import SCHEMA_VERSION, SPLITS, block_specs
+from trajdiag.store.schema import GATE, SCHEMA_VERSION, SPLITS, block_specs, trajectory_arrays
 from trajdiag.store.versions import software_versions
 from trajdiag.store.writer import StoreWriter, existing_record, remove_store
 
@@ -76,15 +76,10 @@ def from_arrays(
         examples, z.shape[2], target, difficulty, group, split, id, input, covariates or {}, seed
     )
     dtype = str(states.dtype).removeprefix("torch.")
-    specs = block_specs(
-        examples=examples,
-        loops=loops,
-        classes=z.shape[2],
-        d_model=states.shape[2],
-        dtype=dtype,
-        gate=gate is not None,
-        signals=list(SIGNALS),
+    arrays = trajectory_arrays(
+        d_model=states.shape[2], dtype=dtype, classes=z.shape[2], gate=gate is not None
     )
+    specs = block_specs(arrays, examples=examples, loops=loops, signals=list(SIGNALS))
     record = StoreRecord(
         schema=SCHEMA_VERSION,
         model={"name": "arrays", "family": "arrays", "sha256": _digest(states, z, gate)},
@@ -113,12 +108,8 @@ def from_arrays(
             rows = writer.rows(index)
             at = slice(rows.start, rows.stop)
             block.begin(columns.id[at])
-            block.fill(
-                np.arange(len(rows)),
-                states[at].unbind(1),
-                z[at].unbind(1),
-                None if gate is None else gate[at].unbind(1),
-            )
+            given = {"hidden": states, "logits": z} | ({} if gate is None else {GATE: gate})
+            block.fill(np.arange(len(rows)), {n: x[at].unbind(1) for n, x in given.items()})
             writer.write_block(index, block.arrays)
         writer.finish()
     return Store.open(path)

@@ -21,7 +21,7 @@ from trajdiag.store.opening import (
     require_chunks,
 )
 from trajdiag.store.record import StoreRecord
-from trajdiag.store.schema import COVARIATE, SIGNAL, SPLITS, ArraySpec
+from trajdiag.store.schema import COVARIATE, GATE, SCORE, SIGNAL, SPLITS, VOCABULARY, ArraySpec
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -88,7 +88,9 @@ class Store:
 
     @property
     def classes(self) -> int:
-        return self._specs["logits"].shape[2]
+        """Classes of the task; of the question with the most, where their number varies."""
+        spec = self._specs.get("logits")
+        return (self.record.classes or 0) if spec is None else spec.shape[2]
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
@@ -98,11 +100,16 @@ class Store:
     @property
     def has_gate(self) -> bool:
         """Whether the model had a halting gate of its own."""
-        return "gate_logit" in self._specs
+        return GATE in self._specs
 
     @property
     def signal_names(self) -> tuple[str, ...]:
         return tuple(n.removeprefix(SIGNAL) for n in self._specs if n.startswith(SIGNAL))
+
+    @property
+    def score_names(self) -> tuple[str, ...]:
+        """The scores of continuations that it keeps: none, or sum, tokens and chars."""
+        return tuple(n.removeprefix(SCORE) for n in self._specs if n.startswith(SCORE))
 
     @property
     def arrays(self) -> tuple[str, ...]:
@@ -224,6 +231,8 @@ class Store:
     def predictions(self, split: str | None = None) -> np.ndarray:
         """The predicted class, int64 [example, loop]; the first of equals."""
         rows = self.rows(split)
+        if "logits" not in self._specs:
+            return self._top_ids(rows)
         found = np.empty((len(rows), self.loops), np.int64)
         for at, loop, logits in self._logits_by_loop(rows):
             found[at, loop] = logits.argmax(1)
@@ -236,6 +245,9 @@ class Store:
     def cross_entropy(self, split: str | None = None) -> np.ndarray:
         """-log p(target), nats, float64 [example, loop]."""
         rows = self.rows(split)
+        if "logits" not in self._specs:
+            kept = self.numpy(VOCABULARY + "target_log_probability", rows=rows)
+            return -kept.astype(np.float64)
         found = np.empty((len(rows), self.loops))
         for at, loop, logits in self._logits_by_loop(rows):
             z = logits.astype(np.float64)
@@ -243,6 +255,16 @@ class Store:
             of_target = np.take_along_axis(z, self.target[rows[at], None], 1)[:, 0]
             found[at, loop] = np.log(np.exp(z).sum(1)) - of_target
         return found
+
+    def scores(self, name: str, split: str | None = None) -> np.ndarray:
+        """What the choices of each question are scored by: float32 [example, loop, class].
+
+        `name` is `sum`, the log-probability of a choice's tokens, or `tokens` or `chars`, that sum
+        by their number; PADDED where a question has no such choice.
+        """
+        if name not in self.score_names:
+            raise UnknownNameError(f"score of store {self.name}:", name, self.score_names)
+        return self.numpy(SCORE + name, split=split)
 
     def compute_fingerprint(self) -> str:
         """The fingerprint of the bytes on disk: equals `fingerprint` unless something changed."""
@@ -319,6 +341,13 @@ class Store:
                 logits = self._map(spec, (block, loop, 0))[within, 0]
                 self._require_finite(spec, logits, rows[at], loop)
                 yield at, loop, logits
+
+    def _top_ids(self, rows: np.ndarray) -> np.ndarray:
+        """The most likely token, int64 [row, loop]."""
+        array = VOCABULARY + "top_ids"
+        return np.stack(
+            [self.numpy(array, rows=rows, loop=t)[:, 0] for t in range(1, self.loops + 1)], axis=1
+        ).astype(np.int64)
 
     def _require_finite(
         self, spec: ArraySpec, values: np.ndarray, rows: np.ndarray, loop: int

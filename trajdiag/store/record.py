@@ -30,6 +30,8 @@ class StoreRecord:
     commands: list[str]
     created: str
     """UTC, ISO 8601."""
+    classes: int | None = None
+    """The number of classes, where the store does not keep their logits."""
     complete: bool = False
     fingerprint: str | None = None
     checksums: dict[str, str] = field(default_factory=dict)

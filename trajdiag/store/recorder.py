@@ -1,7 +1,7 @@
 """Signals, checks and writing in the background, while the model computes the next batch."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -20,12 +20,8 @@ class Trajectories:
     block: int
     at: np.ndarray
     """int64 [row]: their places in the block."""
-    hidden: Sequence[Tensor]
-    """[row, d_model] each."""
-    logits: Sequence[Tensor]
-    """float32 [row, class] each."""
-    gate_logit: Sequence[Tensor] | None
-    """[row] each."""
+    loops: Mapping[str, Sequence[Tensor]]
+    """By array: `hidden` [row, d_model], float32 `logits` [row, class], [row, ...] for others."""
 
 
 class Recorder:
@@ -76,7 +72,7 @@ class Recorder:
             rows = self._writer.rows(batch.block)
             self._current, self._missing = batch.block, len(rows)
             self._block.begin(self._ids[rows.start : rows.stop])
-        self._block.fill(batch.at, batch.hidden, batch.logits, batch.gate_logit)
+        self._block.fill(batch.at, batch.loops)
         self._missing -= len(batch.at)
         if not self._missing:
             self._writer.write_block(batch.block, self._block.arrays)

@@ -28,6 +28,19 @@ GROUP = "zarr.json"
 
 SIGNAL = "signal/"
 COVARIATE = "covariate/"
+SCORE = "score/"
+"""What continuations are scored by: score/sum, score/tokens, score/chars [example, loop, class]."""
+VOCABULARY = "vocabulary/"
+"""Of the whole vocabulary at the decision: see `vocabulary_arrays`."""
+GATE = "gate_logit"
+CONTINUATION_GATE = "gate_logit_continuation"
+"""The mean gate logit over the positions that score a question's continuations."""
+
+VOCABULARY_STATISTICS = ("log_sum_exp", "entropy", "target_log_probability")
+
+PADDED = -1e30
+"""The logit of a class that an example does not have. Its probability is exactly 0 and its change
+from loop to loop too, so that no signal sees it."""
 
 _ON_DISK = {"bfloat16": "uint16"}
 _STRING = "string"
@@ -125,52 +138,83 @@ def block_examples(examples: int, largest_row_bytes: int) -> int:
     return min(most, -(-even // granule) * granule)
 
 
+@dataclass(frozen=True, kw_only=True)
+class LoopArray:
+    """An array that holds something of every loop of every example."""
+
+    name: str
+    dtype: str
+    """See ArraySpec."""
+    size: int | None = None
+    """The size of its third dimension; None for one number a loop."""
+    dimension: str = ""
+    """The name of its third dimension."""
+
+
+def trajectory_arrays(
+    *, d_model: int, dtype: str, classes: int | None, gate: bool
+) -> list[LoopArray]:
+    """The states, of `dtype`, the task logits, if they are kept, and the model's own gate."""
+    arrays = [LoopArray(name="hidden", dtype=dtype, size=d_model, dimension="d_model")]
+    if classes is not None:
+        arrays.append(LoopArray(name="logits", dtype="float32", size=classes, dimension="class"))
+    return arrays + ([LoopArray(name=GATE, dtype="float32")] if gate else [])
+
+
+def vocabulary_arrays(logits: str, vocab_size: int) -> list[LoopArray]:
+    """What is kept of the whole vocabulary's logits at the decision position.
+
+    `logits` is `none` (nothing), `full` (all of them) or `topk:K` (the K largest, with their ids);
+    but for `none`, log-sum-exp, entropy (nats) and the target's log-probability are always there.
+    """
+    if logits == "none":
+        return []
+    arrays = [LoopArray(name=VOCABULARY + name, dtype="float32") for name in VOCABULARY_STATISTICS]
+    if logits == "full":
+        full = LoopArray(
+            name=VOCABULARY + "logits", dtype="float32", size=vocab_size, dimension="token"
+        )
+        return [*arrays, full]
+    largest = int(logits.removeprefix("topk:"))
+    for name, dtype in (("top_logits", "float32"), ("top_ids", "int32")):
+        arrays.append(
+            LoopArray(name=VOCABULARY + name, dtype=dtype, size=largest, dimension="rank")
+        )
+    return arrays
+
+
 def block_specs(
-    *,
-    examples: int,
-    loops: int,
-    classes: int,
-    d_model: int,
-    dtype: str,
-    gate: bool,
-    signals: Sequence[str],
+    arrays: Sequence[LoopArray], *, examples: int, loops: int, signals: Sequence[str]
 ) -> dict[str, ArraySpec]:
-    """The arrays that are written block by block; `dtype` is the states'.
+    """The arrays that are written block by block, with one for each of `signals`.
 
     Raises ConfigError where there is no depth to choose, nothing to decide, or no example.
     """
     if loops < 2:
         raise ConfigError(f"adaptive depth needs at least 2 loops, got {loops}")
-    if classes < 2:
+    classes = next((array.size for array in arrays if array.name == "logits"), None)
+    if classes is not None and classes < 2:
         raise ConfigError(f"a decision needs at least 2 classes, got {classes}")
     if examples < 1:
         raise ConfigError("a store needs at least 1 example, got 0")
-    row = max(d_model * np.dtype(_ON_DISK.get(dtype, dtype)).itemsize, classes * 4, loops * 4)
+    arrays = [*arrays, *(LoopArray(name=SIGNAL + name, dtype="float32") for name in signals)]
+    row = max(
+        (loops if array.size is None else array.size)
+        * np.dtype(_ON_DISK.get(array.dtype, array.dtype)).itemsize
+        for array in arrays
+    )
     block = block_examples(examples, row)
-
-    def by_loop(name: str, dtype: str, size: int, dimension: str) -> ArraySpec:
-        return ArraySpec(
-            name=name,
-            dtype=dtype,
-            shape=(examples, loops, size),
-            chunk=(block, 1, size),
-            dimension_names=("example", "loop", dimension),
+    specs = {}
+    for array in arrays:
+        size = () if array.size is None else (array.size,)
+        specs[array.name] = ArraySpec(
+            name=array.name,
+            dtype=array.dtype,
+            shape=(examples, loops, *size),
+            chunk=(block, 1, *size) if size else (block, loops),
+            dimension_names=("example", "loop", *([array.dimension] if size else [])),
         )
-
-    def scalar(name: str) -> ArraySpec:
-        return ArraySpec(
-            name=name,
-            dtype="float32",
-            shape=(examples, loops),
-            chunk=(block, loops),
-            dimension_names=("example", "loop"),
-        )
-
-    specs = [by_loop("hidden", dtype, d_model, "d_model")]
-    specs.append(by_loop("logits", "float32", classes, "class"))
-    specs += [scalar("gate_logit")] if gate else []
-    specs += [scalar(SIGNAL + name) for name in signals]
-    return {spec.name: spec for spec in specs}
+    return specs
 
 
 def column_spec(name: str, dtype: str, examples: int) -> ArraySpec:

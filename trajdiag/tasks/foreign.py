@@ -7,9 +7,10 @@ from typing import Any
 from trajdiag.errors import ConfigError
 from trajdiag.foreign import running
 from trajdiag.tasks.base import Task
+from trajdiag.tasks.questions import NamedTask
 
 
-def facts(task: Task, name: str) -> dict[str, Any]:
+def facts(task: NamedTask, name: str) -> dict[str, Any]:
     """`task.parameters()` or `task.notes()`, which must be a dict of JSON values."""
     where = f"{name}() of task {task.name}"
     call: Callable[[], Any] = getattr(task, name)

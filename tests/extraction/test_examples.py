@@ -7,7 +7,7 @@ import pytest
 
 from tests.looped import Letters
 from trajdiag.errors import ConfigError
-from trajdiag.extraction.examples import examples_in_store_order, store_columns
+from trajdiag.extraction.examples import example_work
 from trajdiag.tasks.base import Examples
 
 
@@ -49,7 +49,6 @@ COUNT = len(Letters().examples()["test"])
 )
 def test_what_does_not_fit_is_named(change: dict[str, object], said: str):
     with pytest.raises(ConfigError) as error:
-        examples, split = examples_in_store_order(changed(**change))
-        store_columns(examples, split, inputs=True)
+        example_work(changed(**change), inputs=True)
     assert said in str(error.value)
     assert "\n" not in str(error.value)

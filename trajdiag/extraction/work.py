@@ -1,0 +1,109 @@
+"""What there is to run: rows of tokens, and what each example reads of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trajdiag.store.columns import Columns
+from trajdiag.tasks.questions import Scoring
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classes:
+    """Every example chooses among the same tokens, by their logits at its decision."""
+
+    ids: np.ndarray | None
+    """int64 [class]; None for the whole vocabulary."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Letters:
+    """Every example chooses among tokens of its own, by their logits at its decision."""
+
+    ids: np.ndarray
+    """int64 [example, class]; -1 where an example has no such class."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Continuations:
+    """Every example chooses among texts, by the log-probabilities of their tokens.
+
+    Continuation c of an example stands at entry [example, c]; it is the tokens
+    `tokens[start[entry] : start[entry + 1]]`, of which the first is predicted at position `at` of
+    row `row`, the next at the position after it, and so on.
+    """
+
+    entry: np.ndarray
+    """int64 [example, class]; -1 where an example has no such class."""
+    row: np.ndarray
+    """int64 [entry]."""
+    at: np.ndarray
+    """int64 [entry]."""
+    tokens: np.ndarray
+    """int32, the continuations' tokens one after the other."""
+    start: np.ndarray
+    """int64 [entry + 1]."""
+    chars: np.ndarray
+    """int64 [entry]: the characters of the choice."""
+    scoring: Scoring
+    """Which score decides."""
+
+    @property
+    def length(self) -> np.ndarray:
+        """int64 [entry]: tokens of each continuation."""
+        return np.diff(self.start)
+
+
+Decision = Classes | Letters | Continuations
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """Rows of tokens, cut into units that are run together: a question's rows with their one
+    example, or a document's row with its many."""
+
+    tokens: np.ndarray
+    """int32, the rows' tokens one after the other."""
+    row_start: np.ndarray
+    """int64 [row + 1]: row r is tokens[row_start[r] : row_start[r + 1]]."""
+    unit_rows: np.ndarray
+    """int64 [unit + 1]: unit u has the rows unit_rows[u] to unit_rows[u + 1]."""
+    unit_examples: np.ndarray
+    """int64 [unit + 1]: and these examples."""
+    row: np.ndarray
+    """int64 [example]: the row in which its decision is read."""
+    at: np.ndarray
+    """int64 [example]: the position, in that row, of the last token before the decision."""
+    decision: Decision
+    columns: Columns
+    class_names: tuple[str, ...] | None
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def row_length(self) -> np.ndarray:
+        """int64 [row]."""
+        return np.diff(self.row_start)
+
+    @property
+    def unit_length(self) -> np.ndarray:
+        """int64 [unit]: tokens of its longest row."""
+        return np.maximum.reduceat(self.row_length, self.unit_rows[:-1])
+
+    def units(self, examples: range) -> np.ndarray:
+        """The units that hold any of these examples, ascending."""
+        first = np.searchsorted(self.unit_examples, examples.start, side="right") - 1
+        last = np.searchsorted(self.unit_examples, examples.stop, side="left")
+        return np.arange(first, last)
+
+
+def starts(counts: Sequence[int] | np.ndarray) -> np.ndarray:
+    """int64 [item + 1]: where items of these sizes begin, one after the other, and the end."""
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def one_row_each(count: int) -> np.ndarray:
+    """`unit_rows` and `unit_examples` where every example has a row of its own."""
+    return np.arange(count + 1, dtype=np.int64)

@@ -1,0 +1,136 @@
+"""Looped models that transformers implements itself: their weights, and the protocol around them.
+
+A family adds a Recurrence, which runs transformers' own modules one loop at a time.
+"""
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from trajdiag.models.base import ModelRecord, Positions, Tokenizer, take_positions
+from trajdiag.models.inputs import Inputs, checked_inputs
+
+_HEAD_ROWS = 8192
+"""How many rows of the head are widened to float32 at a time."""
+
+
+class Recurrence(Protocol):
+    """What a family does with a batch. `State` is its own; a state is [row, position, d_model]."""
+
+    def begin(self, inputs: Inputs) -> Any:
+        """The state that the first loop starts from."""
+        ...
+
+    def step(self, state: Any) -> Any:
+        """One loop on."""
+        ...
+
+    def hidden(self, state: Any) -> Tensor:
+        """The loop's state, [row, position, d_model]."""
+        ...
+
+    def head_input(self, state: Any) -> Tensor:
+        """What the head would read if this loop were the last, [row, position, d_model]."""
+        ...
+
+    def finish(self, products: Tensor) -> Tensor:
+        """Logits of the head's plain products, both float32 [..., vocab]."""
+        ...
+
+
+class NativeModel:
+    """A transformers model as a LoopedModel; `network` is the module, `recurrence` its family's."""
+
+    has_gate = False
+    padding = frozenset({"left", "right"})
+
+    def __init__(
+        self,
+        network: Any,
+        recurrence: Recurrence,
+        record: ModelRecord,
+        *,
+        loops: int,
+        tokenizer: Tokenizer | None = None,
+    ) -> None:
+        self.network = network
+        self.record = record
+        self.loops = loops
+        self.d_model: int = network.config.hidden_size
+        self.vocab_size: int = network.lm_head.weight.shape[0]
+        self.device: torch.device = network.lm_head.weight.device
+        self.dtype: torch.dtype = network.lm_head.weight.dtype
+        self.max_positions: int | None = network.config.max_position_embeddings
+        self.tokenizer = tokenizer
+        self._recurrence = recurrence
+
+    def begin(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+    ) -> Any:
+        """See LoopedModel. Raises ConfigError for misshapen inputs and for unknown ids."""
+        return self._recurrence.begin(
+            checked_inputs(
+                input_ids,
+                attention_mask,
+                position_ids,
+                name=self.record.name,
+                vocab_size=self.vocab_size,
+                device=self.device,
+            )
+        )
+
+    def step(self, state: Any) -> Any:
+        """See LoopedModel."""
+        return self._recurrence.step(state)
+
+    def hidden(self, state: Any, at: Positions | None = None) -> Tensor:
+        """See LoopedModel."""
+        return take_positions(self._recurrence.hidden(state), at)
+
+    def head_input(self, state: Any, at: Positions | None = None) -> Tensor:
+        """See LoopedModel: layers after the loop see all positions, whatever is read."""
+        return take_positions(self._recurrence.head_input(state), at)
+
+    def head(self, head_input: Tensor) -> Tensor:
+        """See LoopedModel."""
+        return self._recurrence.finish(_wide_linear(head_input, self.network.lm_head.weight))
+
+    def gate_logit(self, state: Any, at: Positions | None = None) -> Tensor | None:
+        """None: these families have no halting gate."""
+        return None
+
+
+def attention_mask(network: Any, embedded: Tensor, inputs: Inputs, *, sliding: bool) -> Any:
+    """transformers' own mask for `network`'s attention; None where causality is all.
+
+    Padding that sees nothing is made to see itself: a softmax over nothing may be NaN, which the
+    next layer would spread.
+    """
+    from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
+
+    create = create_sliding_window_causal_mask if sliding else create_causal_mask
+    mask = create(
+        config=network.config,
+        inputs_embeds=embedded,
+        attention_mask=inputs.real,
+        cache=None,
+        position_ids=inputs.position_ids,
+    )
+    if isinstance(mask, Tensor) and mask.dtype == torch.bool:
+        positions = embedded.shape[1]
+        mask = mask | torch.eye(positions, dtype=torch.bool, device=mask.device)
+    return mask
+
+
+def _wide_linear(x: Tensor, weight: Tensor) -> Tensor:
+    """float32 [..., out] of [..., in], widening a part of the weight at a time."""
+    if weight.dtype == torch.float32:
+        return linear(x.float(), weight)
+    x = x.float()
+    parts = [linear(x, rows.float()) for rows in weight.split(_HEAD_ROWS)]
+    return torch.cat(parts, dim=-1)

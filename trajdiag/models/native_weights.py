@@ -1,0 +1,237 @@
+"""Opening a checkpoint of a model that transformers implements: checked, quiet, one copy."""
+
+import logging
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from torch import Tensor
+
+from trajdiag.errors import CheckpointError
+from trajdiag.models.base import ModelRecord
+from trajdiag.models.checkpoint import CONFIG, read_config
+from trajdiag.models.source import ModelSource
+from trajdiag.models.weights import WeightsHash, listed, refuse_non_finite, weight_files
+
+FLOOR = (5, 24)
+"""The first version of transformers whose modules these families are known to step rightly."""
+_DTYPES = {
+    "float64": torch.float32,
+    "float32": torch.float32,
+    "float16": torch.float32,
+    "bfloat16": torch.bfloat16,
+}
+"""The dtype to compute in, of the dtype that a checkpoint names."""
+_FLOATS = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+_STATIC_ROPE = frozenset({"default", "linear", "llama3", "proportional", "yarn"})
+"""Rotary types whose angles do not depend on the longest row of the batch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """A transformers model in evaluation mode, and what is known of it."""
+
+    network: Any
+    """The ...ForCausalLM module."""
+    record: ModelRecord
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """A tensor that is read, `[...]`, when it is come to.
+
+    The file is opened for each: while it is open, what was read of it stays in memory.
+    """
+
+    name: str
+    path: Path
+
+    def __getitem__(self, where: Any) -> Tensor:
+        with safe_open(self.path, framework="pt") as file:
+            return file.get_tensor(self.name)[where]
+
+    def dtype(self) -> str:
+        """By safetensors' name."""
+        with safe_open(self.path, framework="pt") as file:
+            return file.get_slice(self.name).get_dtype()
+
+
+def open_network(
+    source: ModelSource,
+    family: str,
+    *,
+    attention: str,
+    refuse: Callable[[Any], None] = lambda config: None,
+) -> Opened:
+    """Read the weights of a `family` checkpoint into transformers' own class, no remote code.
+
+    `attention` is the attention implementation; `refuse` raises CheckpointError for a configuration
+    of transformers that the family's stepping would get wrong. Raises CheckpointError, or
+    NonFiniteError naming the tensor, for what cannot be read whole.
+    """
+    require_family(family)
+    content = read_config(source.folder)
+    refuse_unsupported(content)
+    with _one_line(source.folder):
+        config = _transformers_config(source.folder)
+    refuse(config)
+    files = weight_files(source.folder)
+    dtype = source.dtype or _stored_dtype(content, files)
+    sha256 = _checked_sha256(files)
+    with _one_line(source.folder):
+        network = _read_network(config, files, dtype, attention)
+    record = ModelRecord(
+        name=source.name,
+        family=family,
+        source=source.source,
+        revision=source.revision,
+        config=content,
+        sha256=sha256,
+    )
+    return Opened(network=network.eval().requires_grad_(False).to(source.device), record=record)
+
+
+def require_family(
+    family: str, installed: str | None = None, known: Collection[str] | None = None
+) -> None:
+    """Raise CheckpointError unless transformers, of version `installed` and with causal language
+    models for the model types `known`, has this family; both default to the installed one's."""
+    if installed is None or known is None:
+        import transformers
+        from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+        installed, known = transformers.__version__, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    release = tuple(int(part) for part in re.findall(r"\d+", installed)[:2])
+    floor = ".".join(map(str, FLOOR))
+    if release < FLOOR:
+        raise CheckpointError(
+            f"{family} models need transformers {floor} or later, and {installed} is installed: "
+            f'pip install -U "transformers>={floor}"'
+        )
+    if family not in known:
+        raise CheckpointError(
+            f"{family} models need a transformers that has them, such as {floor}; {installed} is "
+            f'installed and does not: pip install -U "transformers=={floor}.*"'
+        )
+
+
+def refuse_unsupported(content: Mapping[str, Any]) -> None:
+    """Raise CheckpointError for options of a config.json that stepping would get wrong."""
+    if content.get("quantization_config") is not None:
+        raise CheckpointError(f"{CONFIG}: quantization_config is not supported")
+    if content.get("is_causal") is False:
+        raise CheckpointError(f"{CONFIG}: is_causal = False is not supported")
+    for key in ("rope_parameters", "rope_scaling"):
+        for kind in _rope_types(content.get(key)):
+            if kind not in _STATIC_ROPE:
+                raise CheckpointError(
+                    f"{CONFIG}: {key} of type {kind!r} is not supported: its angles would depend "
+                    f"on the other rows of a batch; supported: {', '.join(sorted(_STATIC_ROPE))}"
+                )
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """transformers without its progress bars and its advice on the error stream."""
+    from transformers.utils import logging as spoken
+
+    verbosity, bars = spoken.get_verbosity(), spoken.is_progress_bar_enabled()
+    spoken.set_verbosity(logging.CRITICAL)
+    spoken.disable_progress_bar()
+    try:
+        yield
+    finally:
+        spoken.set_verbosity(verbosity)
+        if bars:
+            spoken.enable_progress_bar()
+
+
+def _transformers_config(folder: Path) -> Any:
+    from transformers import AutoConfig
+
+    with quiet():
+        return AutoConfig.from_pretrained(
+            str(folder), trust_remote_code=False, local_files_only=True
+        )
+
+
+def _read_network(
+    config: Any, files: Mapping[str, Path], dtype: torch.dtype, attention: str
+) -> Any:
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
+
+    # The class that AutoModelForCausalLM takes. Given the folder, it maps whole files, and where
+    # the dtype changes they stay in memory beside the weights; so it is given the tensors.
+    network_class: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
+    with quiet():
+        network, told = network_class.from_pretrained(
+            None,
+            config=config,
+            state_dict={name: _Stored(name, path) for name, path in files.items()},
+            dtype=dtype,
+            attn_implementation=attention,
+            ignore_mismatched_sizes=True,  # They are named below, and not on the error stream.
+            output_loading_info=True,
+        )
+    faults = {
+        "missing": sorted(told["missing_keys"]),
+        "unexpected": sorted(told["unexpected_keys"]),
+        "misshapen": sorted(str(key[0]) for key in told["mismatched_keys"]),
+    }
+    if any(faults.values()):
+        said = "; ".join(f"{fault} {listed(names)}" for fault, names in faults.items() if names)
+        raise CheckpointError(f"tensors do not fit {CONFIG}: {said}")
+    return network
+
+
+@contextmanager
+def _one_line(folder: Path) -> Iterator[None]:
+    """Say what transformers raises, and where, in one line."""
+    from huggingface_hub.errors import StrictDataclassError
+
+    known = (OSError, ValueError, TypeError, KeyError, RuntimeError, StrictDataclassError)
+    try:
+        yield
+    except (*known, CheckpointError) as error:
+        reason = " ".join(str(error).split())
+        raise CheckpointError(f"{folder} cannot be opened: {reason:.600}") from error
+
+
+def _stored_dtype(content: Mapping[str, Any], files: Mapping[str, Path]) -> torch.dtype:
+    named = content.get("dtype") or content.get("torch_dtype")
+    if named is None:
+        named = _FLOATS.get(_Stored(*next(iter(files.items()))).dtype(), "float32")
+    dtype = _DTYPES.get(str(named).removeprefix("torch."))
+    if dtype is None:
+        raise CheckpointError(
+            f"{CONFIG}: unknown dtype {named!r}; existing: {', '.join(sorted(_DTYPES))}"
+        )
+    return dtype
+
+
+def _checked_sha256(files: Mapping[str, Path]) -> str:
+    """ModelRecord.sha256 of the files. Raises CheckpointError for a tensor that is not floating
+    point, NonFiniteError for one that is not finite."""
+    digest = WeightsHash()
+    for name, path in files.items():
+        stored = _Stored(name, path)
+        if (kind := stored.dtype()) not in _FLOATS:
+            raise CheckpointError(f"{path}: {name} is {kind}, not floating point")
+        tensor = stored[...]
+        refuse_non_finite(name, tensor, path)
+        digest.update(name, tensor)
+    return digest.hexdigest()
+
+
+def _rope_types(rope: Any) -> Iterator[Any]:
+    """The rotary types that `rope_parameters` names: one for all layers, or one a layer type."""
+    if not isinstance(rope, Mapping):
+        return
+    kinds = [part for part in rope.values() if isinstance(part, Mapping)] or [rope]
+    for kind in kinds:
+        yield kind.get("rope_type", kind.get("type", "default"))

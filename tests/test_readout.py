@@ -2,13 +2,23 @@
 
 import numpy as np
 import pytest
+import torch
 
+from tests.extraction.test_questions import Quiz
+from tests.language_models import VOCABULARY, byte_tokenizer, loaded
+from tests.models.random_ouro import random_decoder
 from tests.trajectories import planted
+from trajdiag.diagnosis import diagnose
 from trajdiag.errors import ConfigError, FingerprintError, TrajdiagWarning, UnknownNameError
+from trajdiag.extraction import extract
 from trajdiag.gates.frozen_fit import fit_gate
-from trajdiag.readout import fitted_gates, list_readouts, oracle
+from trajdiag.gates.released import released_cdf
+from trajdiag.models.checkpoint import write_checkpoint
+from trajdiag.readout import fitted_gates, list_readouts, oracle, released_rule
 from trajdiag.signals import SIGNALS
 from trajdiag.store.from_arrays import from_arrays
+
+SMALL = {"fit": 12, "val": 12, "test": 12}
 
 
 def store_with_gate(path, gate_logit):
@@ -94,3 +104,59 @@ def test_a_gate_of_an_earlier_store_of_that_name_is_left_out_with_a_warning(tmp_
             fit_gate(store, kind="linear", epochs=1, cache_dir=str(tmp_path))
     with pytest.warns(TrajdiagWarning, match="another store named mine"):
         assert fitted_gates(store, tmp_path) == {}
+
+
+@pytest.fixture(scope="module")
+def ouro(tmp_path_factory):
+    home = tmp_path_factory.mktemp("ouro")
+    decoder = random_decoder(vocab_size=VOCABULARY, loops=4, dtype="bfloat16")
+    with torch.no_grad():
+        decoder.model.early_exit_gate.weight.mul_(3)
+        decoder.model.early_exit_gate.bias.fill_(1)
+    write_checkpoint(home / "tiny", decoder.bfloat16())
+    byte_tokenizer().save(str(home / "tiny" / "tokenizer.json"))
+    return extract(loaded(home / "tiny", torch.bfloat16), Quiz(), cache_dir=home)
+
+
+class TestTheOuroGate:
+    """What a released model's own gate is read as."""
+
+    def test_is_read_exactly_as_released_and_over_the_continuations(self, ouro, tmp_path):
+        found = {r.name: r for r in list_readouts(ouro, cache_dir=tmp_path)}
+        assert list(found)[:3] == ["native", "native-released", "native-continuation"]
+        assert [found[name].kind for name in list(found)[:3]] == ["native", "variant", "variant"]
+        released = found["native-released"].values(ouro, "test")
+        gate_logit = torch.from_numpy(ouro.numpy("gate_logit", split="test"))
+        np.testing.assert_array_equal(
+            released, released_cdf(gate_logit, torch.bfloat16).float().numpy()
+        )
+        over = found["native-continuation"].values(ouro, "test")
+        hazard = np.log1p(np.exp(ouro.numpy("gate_logit_continuation", split="test")))
+        np.testing.assert_allclose(over[:, :-1], hazard.astype(float).cumsum(1)[:, :-1], rtol=1e-5)
+
+    def test_differs_at_threshold_1_between_the_two_rules_and_is_counted(self, ouro):
+        released = np.argmax(
+            released_cdf(torch.from_numpy(ouro.numpy("gate_logit", split="test")), torch.bfloat16)
+            .float()
+            .numpy()
+            >= 1,
+            axis=1,
+        )
+        differing = int((released + 1 < 4).sum())
+        assert 0 < differing < 8
+        rule = released_rule(ouro, "test")
+        assert rule is not None
+        assert (rule.threshold, rule.dtype) == (1.0, "bfloat16")
+        assert (rule.differing, rule.examples) == (differing, 8)
+        results = diagnose(ouro, n_resamples=20)
+        row = next(r for r in results.scores if r.metric == "n_differ@1")
+        assert (row.readout, row.value) == ("native-released", differing)
+        finding = next(f for f in results.findings if f.code == "released-rule")
+        assert f"leaves {differing} of 8 test examples at another loop" in finding.message
+
+    def test_a_model_of_our_own_training_has_no_released_rule(self, tmp_path):
+        store = extract("mano-joint-linear", cache_dir=tmp_path, task_options=SMALL)
+        names = [r.name for r in list_readouts(store, cache_dir=tmp_path)]
+        assert "native" in names
+        assert "native-released" not in names
+        assert released_rule(store, "test") is None

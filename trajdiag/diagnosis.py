@@ -7,11 +7,11 @@ from trajdiag import scoring
 from trajdiag.comparison import METRICS, comparisons, difference, gap
 from trajdiag.errors import ConfigError
 from trajdiag.evaluation import Scored, best
-from trajdiag.findings import Case, Shortfall, Span, find
+from trajdiag.findings import Case, Shortfall, Span, find, released_finding
 from trajdiag.metrics.attribution import PARTS
 from trajdiag.metrics.bootstrap import Estimate, interval
-from trajdiag.readout import FIXED, NATIVE
-from trajdiag.results import DiagnosisRow, Results
+from trajdiag.readout import FIXED, NATIVE, released_rule
+from trajdiag.results import DiagnosisRow, Finding, Results
 from trajdiag.scoring import ScoreConfig, StoreLike
 from trajdiag.selection import THRESHOLD
 from trajdiag.store.reader import open_store
@@ -52,7 +52,8 @@ def diagnose(
         profile=tables.profile,
         diagnosis=[row for s, r in pairs for row in _attribution(s, r, config)],
         comparisons=[row for s, r in pairs for row in comparisons(s, r, config)],
-        findings=[finding for case in cases for finding in find(case)],
+        findings=[finding for case in cases for finding in find(case)]
+        + [finding for s in scored for finding in _released(s)],
         verdict=verdict(cases),
         config={**tables.config, "references": {s.name: r.name for s, r in pairs if r is not None}},
     )
@@ -74,6 +75,12 @@ def _references(scored: Sequence[Scored], wanted: str | None) -> dict[str, Score
         reference = named or max(group, key=lambda s: best(s.evaluations, "area").val_area)
         found |= {s.name: reference for s in group if s is not reference}
     return found
+
+
+def _released(s: Scored) -> list[Finding]:
+    """How far the released exit rule is from the exact one, where the model has it."""
+    rule = released_rule(s.outcomes.store, "test")
+    return [] if rule is None else [released_finding(s.name, rule)]
 
 
 def _attribution(s: Scored, r: Scored | None, config: ScoreConfig) -> list[DiagnosisRow]:

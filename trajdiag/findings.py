@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from trajdiag.readout import RELEASED, ReleasedRule
 from trajdiag.results import Finding
 
 TRAJECTORY, READOUT, UNCLEAR = "trajectory-bound", "readout-misfit", "no-clear-cause"
+RELEASED_RULE = "released-rule"
 
 _MATERIAL = {"area": 0.005, "depth@matched": 0.1}
 """Shortfalls below these, half a point and a tenth of a loop, do not matter."""
@@ -108,6 +110,19 @@ def find(case: Case) -> list[Finding]:
             code=code, store=case.store, readout=case.readout, severity=severity, message=message
         )
     ]
+
+
+def released_finding(store: str, rule: ReleasedRule) -> Finding:
+    """How far the released exit rule is from the exact one at the released threshold."""
+    return Finding(
+        code=RELEASED_RULE,
+        store=store,
+        readout=RELEASED,
+        severity="info",
+        message=f"At its released threshold {rule.threshold:g}, computed in {rule.dtype}, the "
+        f"model's own exit rule leaves {rule.differing:,} of {rule.examples:,} test examples at "
+        "another loop than the same rule without rounding.",
+    )
 
 
 def compared(case: Case) -> bool:

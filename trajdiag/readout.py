@@ -1,8 +1,8 @@
 """Readouts: what turns a frozen trajectory into an exit loop, given a threshold.
 
-A store has one readout for each stored signal, `native` for the model's own gate, one for each gate
-fitted on it, and `fixed`, whose value is the loop's number: its operating points are the forced
-exits.
+A store has one readout for each stored signal, `native` and its variants for the model's own gate,
+one for each gate fitted on it, and `fixed`, whose value is the loop's number: its operating points
+are the forced exits.
 """
 
 import os
@@ -20,14 +20,26 @@ from trajdiag.cachedir import gates_folder
 from trajdiag.errors import ConfigError, TrajdiagWarning, UnknownNameError
 from trajdiag.gates.gate import Gate, load_gate, read_gate
 from trajdiag.gates.halting import cumulative_hazard
+from trajdiag.gates.released import released_cdf, released_dtype, released_threshold
+from trajdiag.metrics.frontier import exit_depth
 from trajdiag.signals import SIGNALS
 from trajdiag.store.reader import Store
+from trajdiag.store.schema import CONTINUATION_GATE, GATE
 
 NATIVE, FIXED, ORACLE = "native", "fixed", "oracle"
+RELEASED = "native-released"
+"""The model's own gate by the rule of Ouro's released code, in the checkpoint's dtype."""
+CONTINUATION = "native-continuation"
+"""The model's own gate, its logit averaged over the positions that score the continuations."""
 
-Scale = Literal["signal", "hazard", "logit", "loop"]
+Scale = Literal["signal", "hazard", "logit", "loop", "cdf"]
 
-_UNITS = {"hazard": "nats of cumulative hazard, -log(1 - CDF)", "logit": "logit", "loop": "loops"}
+_UNITS = {
+    "hazard": "nats of cumulative hazard, -log(1 - CDF)",
+    "logit": "logit",
+    "loop": "loops",
+    "cdf": "cumulative exit probability",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +47,7 @@ class Readout:
     """A stopping rule but for its threshold: leave at the first loop that crosses, else at T."""
 
     name: str
-    kind: Literal["signal", "native", "gate", "fixed", "oracle"]
+    kind: Literal["signal", "native", "variant", "gate", "fixed", "oracle"]
     direction: Literal["high", "low"]
     """Which values mean ready to stop."""
     first_loop: int
@@ -43,7 +55,8 @@ class Readout:
     unit: str
     """Of its values and thresholds."""
     scale: Scale
-    """Whether its values are a signal, a cumulative hazard, a probability's logit, or loops."""
+    """Whether its values are a signal, a cumulative hazard, a probability's logit, loops, or a
+    cumulative probability."""
     gate: Gate | None = None
     """The fitted gate behind a readout of kind `gate`."""
 
@@ -53,10 +66,12 @@ class Readout:
             return self.gate.values(store, split)
         if self.kind == "signal":
             return store.signal(self.name, split)
-        if self.kind == "native":
-            return cumulative_hazard(
-                torch.from_numpy(store.numpy("gate_logit", split=split))
-            ).numpy()
+        if self.kind in ("native", "variant"):
+            array = CONTINUATION_GATE if self.name == CONTINUATION else GATE
+            gate_logit = torch.from_numpy(store.numpy(array, split=split))
+            if self.name == RELEASED:
+                return released_cdf(gate_logit, _released_dtype(store)).float().numpy()
+            return cumulative_hazard(gate_logit).numpy()
         if self.kind == "fixed":
             loops = np.arange(1, store.loops + 1, dtype=np.float32)
             return np.broadcast_to(loops, (len(store.rows(split)), store.loops))
@@ -75,7 +90,7 @@ def list_readouts(
     ones in the cache. Raises UnknownNameError for a gate that is not there, ConfigError for a gate
     that bears another readout's name, FingerprintError for one that was fitted on other states.
     """
-    found = [_native()] if store.has_gate else []
+    found = [_native(name) for name in _native_names(store)]
     found += [_fitted(name, gate) for name, gate in _gates(store, gates, cache_dir)]
     found += [_signal(name) for name in store.signal_names if name in SIGNALS]
     found.append(_fixed())
@@ -131,14 +146,59 @@ def _gates(
     return found
 
 
-def _native() -> Readout:
+@dataclass(frozen=True, kw_only=True)
+class ReleasedRule:
+    """How often the released rule, at its own threshold, leaves elsewhere than the exact one."""
+
+    threshold: float
+    dtype: str
+    differing: int
+    """Examples whose exit differs."""
+    examples: int
+
+
+def released_rule(store: Store, split: str) -> ReleasedRule | None:
+    """None for a store whose model has no released rule."""
+    if RELEASED not in _native_names(store):
+        return None
+    threshold = released_threshold(store.record.model["config"])
+    with np.errstate(divide="ignore"):
+        exact_threshold = -np.log1p(-np.minimum(threshold, 1.0))
+    exact = exit_depth(_native(NATIVE).values(store, split), np.array([exact_threshold]), "high", 1)
+    rounded = exit_depth(_native(RELEASED).values(store, split), np.array([threshold]), "high", 1)
+    return ReleasedRule(
+        threshold=threshold,
+        dtype=str(_released_dtype(store)).removeprefix("torch."),
+        differing=int((exact != rounded).sum()),
+        examples=len(exact),
+    )
+
+
+def _released_dtype(store: Store) -> torch.dtype:
+    return released_dtype(store.record.model["config"], store.record.compute_dtype)
+
+
+def _native_names(store: Store) -> list[str]:
+    """The readouts of the model's own gate."""
+    if not store.has_gate:
+        return []
+    model = store.record.model
+    # what trajdiag trains is never run by the released code
+    trained_here = "training" in ((model.get("config") or {}).get("trajdiag") or {})
+    released = model.get("family") == "ouro" and not trained_here
+    by_continuation = CONTINUATION_GATE in store.arrays
+    return [NATIVE] + [RELEASED] * released + [CONTINUATION] * by_continuation
+
+
+def _native(name: str) -> Readout:
+    scale: Scale = "cdf" if name == RELEASED else "hazard"
     return Readout(
-        name=NATIVE,
-        kind="native",
+        name=name,
+        kind="native" if name == NATIVE else "variant",
         direction="high",
         first_loop=1,
-        unit=_UNITS["hazard"],
-        scale="hazard",
+        unit=_UNITS[scale],
+        scale=scale,
     )
 
 

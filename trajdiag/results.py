@@ -38,8 +38,9 @@ class ReadoutRow:
     store: str
     readout: str
     kind: str
-    """`signal`, `native` (the model's own gate), `gate` (fitted on the frozen states), `fixed`
-    (leave at one loop, whatever the input: the forced exits) or `oracle` (hindsight)."""
+    """`signal`, `native` (the model's own gate), `variant` (the same gate read by another rule),
+    `gate` (fitted on the frozen states), `fixed` (leave at one loop, whatever the input: the forced
+    exits) or `oracle` (hindsight)."""
     direction: str
     """`high` or `low`: which values mean ready to stop."""
     first_loop: int

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from trajdiag.evaluation import Evaluation, Scored
 from trajdiag.metrics.bootstrap import Estimate, interval
 from trajdiag.metrics.difficulty import means_by_bin
+from trajdiag.readout import RELEASED, released_rule
 from trajdiag.results import (
     FrontierRow,
     ProfileRow,
@@ -93,6 +94,9 @@ def _score_rows(scored: Scored, confidence: float) -> list[ScoreRow]:
             add(name, f"n_reached@{point}", np.array([float(reached)]), n=1)
         if evaluation.readout.kind != "oracle":
             add(name, f"threshold@{evaluation.at}", np.array([evaluation.threshold]))
+    rule = released_rule(scored.outcomes.store, "test")
+    if rule is not None and scored.get(RELEASED) is not None:
+        add(RELEASED, f"n_differ@{rule.threshold:g}", np.array([float(rule.differing)]))
     best_loop = int(scored.outcomes.val.mean(axis=0).argmax())
     add("fixed", "final_accuracy", scored.final[:, -1])
     add("fixed", "best_depth", np.array([best_loop + 1.0]))

@@ -12,6 +12,7 @@ from trajdiag.metrics.difficulty import Bins, difficulty_bins
 from trajdiag.metrics.frontier import Frontier, frontier, right_at
 from trajdiag.metrics.oracle import oracle_depth
 from trajdiag.metrics.quantile_grid import (
+    PROBABILITIES,
     hazard_thresholds,
     logit_thresholds,
     quantile_thresholds,
@@ -151,6 +152,8 @@ def _grid(readout: Readout, values: NDArray[np.floating]) -> NDArray[np.float64]
     """The thresholds of the paper's protocol."""
     if readout.scale == "hazard":
         return hazard_thresholds()
+    if readout.scale == "cdf":
+        return PROBABILITIES
     if readout.scale == "logit":
         return logit_thresholds()
     return quantile_thresholds(values, readout.first_loop)

@@ -15,6 +15,9 @@ from trajdiag.commands.console import print_table
 from trajdiag.errors import FingerprintError
 from trajdiag.store.reader import Store
 
+_ACCURACIES = {"sum": "acc", "tokens": "acc_tokens", "chars": "acc_norm"}
+"""What the accuracy by a score of continuations is called, as lm-evaluation-harness does."""
+
 
 def show(
     store: Annotated[
@@ -64,6 +67,7 @@ def _summary(store: Store) -> dict[str, object]:
         "classes": store.classes,
         "gate": store.has_gate,
         "signals": list(store.signal_names),
+        "accuracy": accuracy_by_score(store) if "test" in store.splits else {},
         "bytes": _bytes(store.path),
         **record.to_dict(),
     }
@@ -89,6 +93,30 @@ def _print(store: Store) -> None:
     ]:
         facts.add_row(label, escape(value))
     print_table(facts)
+    if "test" in store.splits:
+        print_table(_accuracies(store))
+
+
+def _accuracies(store: Store) -> Table:
+    """Test accuracy of every loop, in percent: the forced exits, by each score that was kept."""
+    table = Table(title="test accuracy by loop, %", title_justify="left")
+    table.add_column("")
+    for loop in range(1, store.loops + 1):
+        table.add_column(str(loop), justify="right")
+    for name, accuracy in accuracy_by_score(store).items():
+        table.add_row(name, *(f"{100 * value:.1f}" for value in accuracy))
+    return table
+
+
+def accuracy_by_score(store: Store, split: str = "test") -> dict[str, list[float]]:
+    """Accuracy of each loop, by what decides: `decided` as the store was made, and, of
+    continuations, acc (their sum), acc_tokens and acc_norm (by characters)."""
+    target = store.target[store.rows(split)]
+    found = {"decided": store.correct(split).mean(0).tolist()}
+    for name in store.score_names:
+        right = store.scores(name, split).argmax(2) == target[:, None]
+        found[_ACCURACIES[name]] = right.mean(0).tolist()
+    return found
 
 
 def _bytes(path: Path) -> int:

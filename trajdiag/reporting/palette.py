@@ -58,6 +58,8 @@ READOUTS = _roles(
     ("relative_change", "#cc79a7", "#efb6d4", (0, (6, 1.5))),
     ("hidden_cosine", "#74264f", "#b9608f", (0, (6, 1.5, 1, 1.5))),
     ("native", "#d55e00", "#ff8a3d"),
+    ("native-released", "#e07b2e", "#ffa66b", (0, (2, 1))),
+    ("native-continuation", "#b34f00", "#f0762a", (0, (8, 2))),
     ("fixed", "#838b94", "#7d8792"),
     ("oracle", "#1b1f25", "#e6edf4"),
 )

@@ -49,3 +49,23 @@ def tiny_ouro(folder: Path, *, spaced: bool = True, seed: int = 0, **sizes: obje
 def loaded(folder: Path, dtype: torch.dtype = torch.float32) -> LoopedModel:
     """The model of a folder, on the CPU."""
     return load_model(folder, device="cpu", dtype=str(dtype).removeprefix("torch."))
+
+
+def folder_of(family: str, folder: Path) -> Path:
+    """A tiny model of any family that the registry opens, with the tokenizer."""
+    if family == "ouro":
+        return tiny_ouro(folder)
+    if family == "huginn_raven":
+        from tests.models import random_huginn
+
+        decoder = random_huginn.random_decoder(vocab_size=VOCABULARY, block_size=512)
+        random_huginn.write_folder(folder, decoder)
+    else:
+        from tests.models.tiny_native import tiny
+
+        tiny(family, folder, vocab_size=VOCABULARY, max_position_embeddings=512)
+    byte_tokenizer().save(str(folder / "tokenizer.json"))
+    return folder
+
+
+FAMILIES = ("ouro", "huginn_raven", "dory", "hrm_text", "inkling2_loop_text")

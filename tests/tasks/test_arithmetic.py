@@ -30,8 +30,8 @@ def every(task: Arithmetic) -> list[Question]:
     "task",
     [
         Arithmetic(**SMALL),
-        Arithmetic(modulus=10, max_operand=30, max_difficulty=6, shots=7, **SMALL),
-        Arithmetic(modulus=2, operators="*-", min_difficulty=3, shots=0, **SMALL),
+        Arithmetic(modulus=10, max_operand=30, max_difficulty=6, num_fewshot=7, **SMALL),
+        Arithmetic(modulus=2, operators="*-", min_difficulty=3, num_fewshot=0, **SMALL),
     ],
 )
 def test_questions_and_examples_have_the_answers_that_python_gives(task: Arithmetic) -> None:
@@ -46,7 +46,7 @@ def test_questions_and_examples_have_the_answers_that_python_gives(task: Arithme
         assert (
             question.prompt == f"{expected}Question: What is {expression} mod {modulus}?\nAnswer:"
         )
-        assert len(shown) == task.shots and int(modulus) == task.modulus
+        assert len(shown) == task.num_fewshot and int(modulus) == task.modulus
 
 
 def test_every_operation_has_its_own_parentheses() -> None:
@@ -118,7 +118,7 @@ def test_each_split_has_its_own_seed_and_may_be_left_out() -> None:
 def test_numbers_are_drawn_evenly() -> None:
     numbers = [
         int(number)
-        for question in Arithmetic(modulus=2, shots=0, fit=4000, val=0, test=0).questions()["fit"]
+        for question in Arithmetic(modulus=2, num_fewshot=0, fit=4000, val=0, test=0).questions()["fit"]
         for number in re.findall(r"\d+", str(question.group))
     ]
     assert np.abs(np.bincount(numbers) / len(numbers) - 0.1).max() < 0.02
@@ -133,7 +133,7 @@ def test_numbers_are_drawn_evenly() -> None:
         ("max_operand", 3),
         ("min_difficulty", 0),
         ("max_difficulty", 33),
-        ("shots", -1),
+        ("num_fewshot", -1),
         ("test", 2),
         ("seeds", (1, 1, 2)),
     ],

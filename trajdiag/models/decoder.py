@@ -12,41 +12,14 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, linear, scaled_dot_product_attention
 
 from trajdiag.gates.network import GateNetwork
+from trajdiag.models.batch import Batch, LayerWeights, Projection
 from trajdiag.models.config import OuroConfig
 from trajdiag.models.fused import rms_norm, rotate, swiglu
+from trajdiag.models.lean_loop import lean_loop
+from trajdiag.models.scratch import scratch_for
 
 _JOIN_UP_TO = 512
 """The width up to which one joined projection is worth copying its weights together for."""
-
-Projection = tuple[Tensor, ...]
-"""Weights whose outputs stand side by side: joined into one matrix, or several."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LayerWeights:
-    """One layer's weights as a batch uses them."""
-
-    attention_in_norm: Tensor
-    qkv: Projection
-    output: Tensor
-    attention_out_norm: Tensor
-    mlp_in_norm: Tensor
-    gate_up: Projection
-    down: Tensor
-    mlp_out_norm: Tensor
-
-
-@dataclass(frozen=True, kw_only=True)
-class Batch:
-    """What every loop of one batch shares."""
-
-    groups: tuple[tuple[int, int], ...]
-    """(rows, positions) of each group, in the order of its tokens."""
-    mask: Tensor | None
-    """bool [row, 1, position, position], True where attended, with one group; None is causal."""
-    turn: Tensor
-    """The rotary angles, in either form of `fused.rotate`."""
-    layers: tuple[LayerWeights, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,11 +78,16 @@ class OuroDecoder(nn.Module):
             _layer_weights(layer, dtype, self.config.head_dim, narrow, neighbours)
             for layer in self.model.layers
         )
-        return Batch(groups=groups, mask=mask, turn=turn, layers=layers)
+        scratch = None
+        if not (narrow or autocast or torch.is_grad_enabled()):
+            scratch = scratch_for(self.config, groups, mask is None, position_ids.device, dtype)
+        return Batch(groups=groups, mask=mask, turn=turn, layers=layers, scratch=scratch)
 
     def loop(self, x: Tensor, batch: Batch) -> Tensor:
         """One pass through all layers and the final norm, [token, d_model] to [token, d_model]."""
         eps = self.config.rms_norm_eps
+        if batch.scratch is not None and not torch.is_grad_enabled():
+            return lean_loop(x, batch, batch.scratch, self.model.norm.weight, self.config)
         for layer in batch.layers:
             attended = self._attend(rms_norm(x, layer.attention_in_norm, eps), layer, batch)
             x = rms_norm(attended, layer.attention_out_norm, eps, residual=x)

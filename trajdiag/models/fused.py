@@ -114,11 +114,19 @@ def _turned(heads: Tensor, turn: Tensor, rotated: int, back: bool) -> Tensor:
         factor = turn.conj().resolve_conj() if back else turn
         torch.mul(_as_complex(source), factor, out=_as_complex(target))
         return result
-    cos, sin = turn
+    turn_halves(source, target, turn[0], turn[1], back)
+    return result
+
+
+def turn_halves(
+    source: Tensor, target: Tensor, cos: Tensor, sin: Tensor, back: bool = False
+) -> None:
+    """Put into `target` the rotation of `source`, both [token, head, head_dim], dimension i paired
+    with i + head_dim / 2, by the angles (or their opposites) of cosines and sines [token, 1,
+    head_dim / 2]."""
     (first, second), (to_first, to_second) = source.chunk(2, -1), target.chunk(2, -1)
     torch.mul(first, cos, out=to_first).addcmul_(second, sin, value=1 if back else -1)
     torch.mul(second, cos, out=to_second).addcmul_(first, sin, value=-1 if back else 1)
-    return result
 
 
 def _as_complex(pairs: Tensor) -> Tensor:

@@ -8,7 +8,8 @@ from torch.nn.functional import linear
 
 from trajdiag.errors import ConfigError
 from trajdiag.models.base import ModelRecord, Positions, Tokenizer, take_positions
-from trajdiag.models.decoder import Batch, OuroDecoder
+from trajdiag.models.batch import Batch
+from trajdiag.models.decoder import OuroDecoder
 
 
 @dataclass(frozen=True, kw_only=True)

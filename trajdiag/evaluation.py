@@ -76,6 +76,9 @@ class Scored:
     """The accuracy of its operating point MATCHED."""
     final: Estimate
     """Test accuracy of each loop, [1 + resample, loop]."""
+    by_score: Mapping[str, Estimate]
+    """The same by each score of continuations, under lm-evaluation-harness's names: acc,
+    acc_tokens, acc_norm; empty without."""
 
     @property
     def name(self) -> str:

@@ -103,6 +103,9 @@ def _score_rows(scored: Scored, confidence: float) -> list[ScoreRow]:
     add("fixed", "accuracy@best_depth", scored.final[:, best_loop])
     for loop in range(scored.final.shape[1]):
         add("fixed", f"accuracy@loop={loop + 1}", scored.final[:, loop])
+    for metric, by_loop in scored.by_score.items():
+        for loop in range(by_loop.shape[1]):
+            add("fixed", f"{metric}@loop={loop + 1}", by_loop[:, loop])
     return found
 
 

@@ -17,6 +17,7 @@ from trajdiag.results import Results
 from trajdiag.score_rows import rows
 from trajdiag.selection import Targets, outcomes
 from trajdiag.store.reader import Store, open_store
+from trajdiag.store.schema import ACCURACIES
 
 StoreLike = Store | str | os.PathLike[str]
 
@@ -142,7 +143,19 @@ def score_stores(stores: Sequence[Store], config: ScoreConfig) -> list[Scored]:
             if wanted is None or readout.name in wanted
         ]
         accuracy = resample.means(o.test)
-        scored.append(Scored(outcomes=o, evaluations=evaluations, matched=matched, final=accuracy))
+        by_score = {
+            ACCURACIES[name]: resample.means(store.correct("test", name))
+            for name in store.score_names
+        }
+        scored.append(
+            Scored(
+                outcomes=o,
+                evaluations=evaluations,
+                matched=matched,
+                final=accuracy,
+                by_score=by_score,
+            )
+        )
     return scored
 
 

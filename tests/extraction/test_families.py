@@ -1,4 +1,4 @@
-"""Every family of models through extraction: batches change nothing, and the whole main job runs."""
+"""Every family through extraction: batches change nothing, and the whole main job runs."""
 
 import json
 import os

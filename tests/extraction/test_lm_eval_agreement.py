@@ -52,4 +52,4 @@ def test_acc_and_acc_norm_agree_question_by_question_at_every_loop(tmp_path, spa
         results = found["results"]["sums"]
         assert shown["acc"][loop - 1] == pytest.approx(results["acc,none"])
         assert shown["acc_norm"][loop - 1] == pytest.approx(results["acc_norm,none"])
-    assert accuracy_by_score(store)["decided"] == shown["acc_norm"]
+    assert accuracy_by_score(store)["as decided"] == shown["acc_norm"]

@@ -116,9 +116,10 @@ def test_each_split_has_its_own_seed_and_may_be_left_out() -> None:
 
 
 def test_numbers_are_drawn_evenly() -> None:
+    task = Arithmetic(modulus=2, num_fewshot=0, fit=4000, val=0, test=0)
     numbers = [
         int(number)
-        for question in Arithmetic(modulus=2, num_fewshot=0, fit=4000, val=0, test=0).questions()["fit"]
+        for question in task.questions()["fit"]
         for number in re.findall(r"\d+", str(question.group))
     ]
     assert np.abs(np.bincount(numbers) / len(numbers) - 0.1).max() < 0.02

@@ -61,7 +61,17 @@ def _readouts(cache_dir: str | None) -> list[tuple[str, ...]]:
     ]
     return [
         *signals,
-        ("native", "stops when high, from loop 1", "the model's own gate: -log(1 - CDF)"),
+        ("native", "stops when high, from loop 1", "the model's own gate: -log(1 - CDF), exactly"),
+        (
+            "native-released",
+            "stops when high, from loop 1",
+            "Ouro's gate as its released code rounds it: the CDF in the checkpoint's dtype",
+        ),
+        (
+            "native-continuation",
+            "stops when high, from loop 1",
+            "the model's own gate, its logit averaged over the positions that score the choices",
+        ),
         ("GATE", "stops when high, from loop 1", "each gate fitted on the store, by its name"),
         ("fixed", "stops when high, from loop 1", "the loop's number: the same depth for all"),
         ("oracle", "hindsight", "the first loop that is right; no rule, the upper bound"),

@@ -14,9 +14,7 @@ from trajdiag.cachedir import find_store
 from trajdiag.commands.console import print_table
 from trajdiag.errors import FingerprintError
 from trajdiag.store.reader import Store
-
-_ACCURACIES = {"sum": "acc", "tokens": "acc_tokens", "chars": "acc_norm"}
-"""What the accuracy by a score of continuations is called, as lm-evaluation-harness does."""
+from trajdiag.store.schema import ACCURACIES
 
 
 def show(
@@ -109,13 +107,10 @@ def _accuracies(store: Store) -> Table:
 
 
 def accuracy_by_score(store: Store, split: str = "test") -> dict[str, list[float]]:
-    """Accuracy of each loop, by what decides: `decided` as the store was made, and, of
-    continuations, acc (their sum), acc_tokens and acc_norm (by characters)."""
-    target = store.target[store.rows(split)]
-    found = {"decided": store.correct(split).mean(0).tolist()}
+    """Accuracy of each loop: as the task decides, and by every score of continuations."""
+    found = {"as decided": store.correct(split).mean(0).tolist()}
     for name in store.score_names:
-        right = store.scores(name, split).argmax(2) == target[:, None]
-        found[_ACCURACIES[name]] = right.mean(0).tolist()
+        found[ACCURACIES[name]] = store.correct(split, name).mean(0).tolist()
     return found
 
 

@@ -221,7 +221,11 @@ def read_gate(path: str | os.PathLike[str]) -> Gate:
 
 def _require_splits(store: Store) -> None:
     for missing in {"fit", "val"} - set(store.splits):
-        raise GateError(f"store {store.name} has no {missing} examples; a gate needs fit and val")
+        raise GateError(
+            f"store {store.name} has no {missing} examples, and a gate is fitted on fit and "
+            "stopped by val; extract with that split (a benchmark without training questions has "
+            "none), or score its signals, which need no fitting"
+        )
 
 
 def _objective(config: FitGateConfig, store: Store, split: str) -> Objective:

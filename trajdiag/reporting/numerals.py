@@ -35,11 +35,11 @@ def tick(value: float) -> str:
 def metric_text(metric: str, value: float | None) -> str:
     """A score in its metric's unit: depths in loops, accuracies, areas and shares in percent."""
     name = metric.split("/")[0]
-    if name.startswith("n_reached"):
+    if name.startswith(("n_reached", "n_differ")):
         return MISSING if value is None else f"{value:.0f}"
     if name.startswith(("depth", "best_depth", "gap@", "readout_gap@", "trajectory_gap@")):
         return loops(value)
-    if name.startswith(("accuracy", "area", "final_accuracy", "share")):
+    if name.startswith(("acc", "area", "final_accuracy", "share")):
         return percent(value)
     return MISSING if value is None else _fixed(value, 2) if name == "spearman" else plain(value)
 

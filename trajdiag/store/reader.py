@@ -238,9 +238,13 @@ class Store:
             found[at, loop] = logits.argmax(1)
         return found
 
-    def correct(self, split: str | None = None) -> np.ndarray:
-        """Whether the prediction is the target, bool [example, loop]."""
-        return self.predictions(split) == self.target[self.rows(split), None]
+    def correct(self, split: str | None = None, score: str | None = None) -> np.ndarray:
+        """Whether the prediction is the target, bool [example, loop]; by `scores` of this name, or
+        as the task decides."""
+        target = self.target[self.rows(split), None]
+        if score is None:
+            return self.predictions(split) == target
+        return self.scores(score, split).argmax(2) == target
 
     def cross_entropy(self, split: str | None = None) -> np.ndarray:
         """-log p(target), nats, float64 [example, loop]."""

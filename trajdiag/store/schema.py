@@ -30,6 +30,8 @@ SIGNAL = "signal/"
 COVARIATE = "covariate/"
 SCORE = "score/"
 """What continuations are scored by: score/sum, score/tokens, score/chars [example, loop, class]."""
+ACCURACIES = {"sum": "acc", "tokens": "acc_tokens", "chars": "acc_norm"}
+"""What the accuracy by each of them is called, as lm-evaluation-harness does."""
 VOCABULARY = "vocabulary/"
 """Of the whole vocabulary at the decision: see `vocabulary_arrays`."""
 GATE = "gate_logit"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trajdiag.cli import main
+from trajdiag.cli import app, main
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -28,7 +28,10 @@ def test_the_commands_run_in_the_order_in_which_they_stand(
 ):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TRAJDIAG_CACHE", raising=False)
-    (tmp_path / "mytask.py").write_text(python_blocks()[1], encoding="utf-8")
+    for block in python_blocks()[1:]:
+        name = re.match(r"# (\w+\.py)", block)
+        assert name is not None
+        (tmp_path / name[1]).write_text(block, encoding="utf-8")
     printed = {}
     for command in console_commands():
         words = shlex.split(command.partition(" > ")[0])
@@ -59,6 +62,20 @@ def test_the_python_part_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     }
     exec(python_blocks()[0], names)
     assert (tmp_path / "mine-report" / "report.html").is_file()
+
+
+def test_the_model_of_ones_own_is_the_one_that_is_tested():
+    source = (ROOT / "tests" / "models" / "own_model.py").read_text(encoding="utf-8")
+    (block,) = (block for block in python_blocks() if block.startswith("# mymodel.py"))
+    assert block.removeprefix("# mymodel.py\n") in source
+
+
+def test_the_commands_for_a_gpu_are_commands():
+    (block,) = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+    commands = [line.strip() for line in block.splitlines() if line.strip().startswith("trajdiag")]
+    assert len([command for command in commands if " extract " in command]) == 6
+    for command in commands:
+        app.parse_args(shlex.split(command)[1:], exit_on_error=False, print_error=False)
 
 
 def shipped_table() -> str:

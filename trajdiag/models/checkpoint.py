@@ -50,8 +50,9 @@ def read_checkpoint(
 ) -> Checkpoint:
     """Read an Ouro checkpoint; `dtype` None takes config.json's, else the weights' own.
 
-    float16 and float64 become float32 where `dtype` is None. Holds one tensor beside the model at a
-    time. Raises CheckpointError or NonFiniteError naming the key or the tensor at fault.
+    float16 and float64 become float32 where `dtype` is None. Weights that are on the CPU in the
+    file's dtype stay mapped from it (see `stream_tensors`); others are converted one at a time.
+    Raises CheckpointError or NonFiniteError naming the key or the tensor at fault.
     """
     content = read_config(folder)
     config = OuroConfig.from_json(content)

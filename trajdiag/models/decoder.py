@@ -40,7 +40,7 @@ class OuroDecoder(nn.Module):
         self.config = config
         self.model = _Body(config)
         if not config.tie_word_embeddings:
-            self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+            self.lm_head = _Weight(config.vocab_size, config.hidden_size)
         if config.gate == "mlp":
             self.trajdiag = nn.ModuleDict({"exit_gate": GateNetwork("mlp", config.hidden_size)})
 
@@ -160,11 +160,11 @@ class OuroDecoder(nn.Module):
 class _Body(nn.Module):
     def __init__(self, config: OuroConfig) -> None:
         super().__init__()
-        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.embed_tokens = _Weight(config.vocab_size, config.hidden_size)
         self.layers = nn.ModuleList(_Layer(config) for _ in range(config.num_hidden_layers))
-        self.norm = _Norm(config.hidden_size)
+        self.norm = _Weight(config.hidden_size)
         if config.gate == "linear":
-            self.early_exit_gate = nn.Linear(config.hidden_size, 1)
+            self.early_exit_gate = _Weight(1, config.hidden_size, bias=True)
 
 
 class _Layer(nn.Module):
@@ -173,10 +173,10 @@ class _Layer(nn.Module):
         width = config.hidden_size
         self.self_attn = _Attention(config)
         self.mlp = _Mlp(config)
-        self.input_layernorm = _Norm(width)
-        self.input_layernorm_2 = _Norm(width)
-        self.post_attention_layernorm = _Norm(width)
-        self.post_attention_layernorm_2 = _Norm(width)
+        self.input_layernorm = _Weight(width)
+        self.input_layernorm_2 = _Weight(width)
+        self.post_attention_layernorm = _Weight(width)
+        self.post_attention_layernorm_2 = _Weight(width)
 
 
 class _Attention(nn.Module):
@@ -184,25 +184,30 @@ class _Attention(nn.Module):
         super().__init__()
         width, dim = config.hidden_size, config.head_dim
         queries, keys = config.num_attention_heads * dim, config.num_key_value_heads * dim
-        self.q_proj = nn.Linear(width, queries, bias=False)
-        self.k_proj = nn.Linear(width, keys, bias=False)
-        self.v_proj = nn.Linear(width, keys, bias=False)
-        self.o_proj = nn.Linear(queries, width, bias=False)
+        self.q_proj = _Weight(queries, width)
+        self.k_proj = _Weight(keys, width)
+        self.v_proj = _Weight(keys, width)
+        self.o_proj = _Weight(width, queries)
 
 
 class _Mlp(nn.Module):
     def __init__(self, config: OuroConfig) -> None:
         super().__init__()
         width, inner = config.hidden_size, config.intermediate_size
-        self.gate_proj = nn.Linear(width, inner, bias=False)
-        self.up_proj = nn.Linear(width, inner, bias=False)
-        self.down_proj = nn.Linear(inner, width, bias=False)
+        self.gate_proj = _Weight(inner, width)
+        self.up_proj = _Weight(inner, width)
+        self.down_proj = _Weight(width, inner)
 
 
-class _Norm(nn.Module):
-    def __init__(self, width: int) -> None:
+class _Weight(nn.Module):
+    """A weight to be filled: torch's own layers draw theirs, which even on the meta device costs a
+    second and 74 MB of imports."""
+
+    def __init__(self, *shape: int, bias: bool = False) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
+        self.weight = nn.Parameter(torch.empty(shape))
+        if bias:
+            self.bias = nn.Parameter(torch.empty(shape[0]))
 
 
 def _layer_weights(

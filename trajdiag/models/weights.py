@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _NAMED = 5
+_PIECE = 2**24
+"""Bytes of a file that are read between one opening and the next."""
 _FLOATS = {
     "F64": torch.float64,
     "F32": torch.float32,
@@ -86,14 +89,39 @@ def check_tensors(files: Mapping[str, Path], wanted: Mapping[str, torch.Size]) -
 def stream_tensors(files: Mapping[str, Path]) -> Iterator[tuple[str, Tensor]]:
     """Each tensor in turn, in the file's dtype, on the CPU, name order.
 
-    Raises NonFiniteError naming the first tensor with NaN or infinity.
+    A tensor is the file's own pages, mapped: it costs no memory that the system cannot take back,
+    writing to it changes no file, and replacing the file by another of its name leaves it as it is;
+    but a file cut short in place ends the process that reads on. Whoever converts tensors as they
+    come holds at most two pieces of the file beside the results. Raises NonFiniteError naming the
+    first tensor with NaN or infinity.
     """
     for path, names in _by_file(files):
-        with _opened(path) as file:
-            for name in names:
-                tensor = file.get_tensor(name)
-                refuse_non_finite(name, tensor, path)
-                yield name, tensor
+        for piece in _pieces(path, names):
+            # Pages stay in memory as long as the opening they were read through.
+            with _opened(path) as file:
+                for name in piece:
+                    tensor = file.get_tensor(name)
+                    refuse_non_finite(name, tensor, path)
+                    yield name, tensor
+                    del tensor
+
+
+def _pieces(path: Path, names: list[str]) -> Iterator[list[str]]:
+    """Runs of names of about _PIECE bytes."""
+    with _opened(path) as file:
+        entries = [(name, file.get_slice(name)) for name in names]
+        sizes = [math.prod(e.get_shape()) * _FLOATS[e.get_dtype()].itemsize for _, e in entries]
+        del entries
+    piece: list[str] = []
+    size = 0
+    for name, its in zip(names, sizes, strict=True):
+        if piece and size + its > _PIECE:
+            yield piece
+            piece, size = [], 0
+        piece.append(name)
+        size += its
+    if piece:
+        yield piece
 
 
 def refuse_non_finite(name: str, tensor: Tensor, where: Path) -> None:

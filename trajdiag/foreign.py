@@ -14,15 +14,17 @@ _INSTALLED = tuple({sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "
 
 
 @contextmanager
-def running(what: str) -> Iterator[None]:
-    """Turn whatever that code raises, an exit included, into a ConfigError that says where."""
+def running(what: str, passing: tuple[type[BaseException], ...] = ()) -> Iterator[None]:
+    """Turn whatever that code raises, an exit included, into a ConfigError that says where; but for
+    what is `passing`."""
     try:
         yield
-    except (TrajdiagError, OSError, MemoryError):
+    except (TrajdiagError, OSError, MemoryError, *passing):
         raise
     except (Exception, SystemExit) as error:
         raise ConfigError(
-            f"{what} failed: {type(error).__name__}: {error} ({_place(error)})"
+            f"{what} failed: {type(error).__name__}: {' '.join(str(error).split())} "
+            f"({_place(error)})"
         ) from error
 
 

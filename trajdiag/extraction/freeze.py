@@ -1,6 +1,8 @@
 """Model and task to store: made, resumed or found complete."""
 
 import dataclasses
+import hashlib
+import json
 import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -21,7 +23,7 @@ from trajdiag.extraction.plan import (
 )
 from trajdiag.extraction.running import WAITING, run
 from trajdiag.extraction.vocabulary import free_bytes
-from trajdiag.models.base import LoopedModel
+from trajdiag.models.base import LoopedModel, Tokenizer
 from trajdiag.models.own import require_model
 from trajdiag.models.registry import load_model
 from trajdiag.names import require_name
@@ -157,6 +159,7 @@ def _record(
             "inputs": config.inputs,
             "logits": config.logits,
             "pool": config.pool,
+            "initial_state": model.record.initial_state,
             **({} if isinstance(task, Task) else _of_text(config, model)),
         },
         compute_dtype=dtype,
@@ -173,12 +176,19 @@ def _record(
 def _of_text(config: ExtractConfig, model: LoopedModel) -> dict[str, Any]:
     """What else decides the numbers of a task in text."""
     return {
-        "tokenizer": getattr(model.tokenizer, "sha256", None),
+        "tokenizer": _identity(model.tokenizer),
         "logits_budget": config.logits_budget,
         "too_long": config.too_long,
         "window": config.window,
-        "initial_state": model.record.initial_state,
     }
+
+
+def _identity(tokenizer: Tokenizer | None) -> str | None:
+    """A hash that tells tokenizers apart: of tokenizer.json, or of a user's own's vocabulary."""
+    if tokenizer is None or hasattr(tokenizer, "sha256"):
+        return getattr(tokenizer, "sha256", None)
+    vocabulary = json.dumps(sorted(tokenizer.get_vocab().items()))
+    return hashlib.sha256(vocabulary.encode()).hexdigest()
 
 
 def _text_bytes(columns: Columns) -> int:

@@ -13,6 +13,7 @@ from trajdiag.extraction.prompts import LengthRule
 from trajdiag.extraction.questions import question_work
 from trajdiag.extraction.work import Classes, Continuations, Letters, Work
 from trajdiag.models.base import LoopedModel, Tokenizer
+from trajdiag.models.tokenizer import require_fits
 from trajdiag.signals import SIGNALS
 from trajdiag.store.schema import (
     CONTINUATION_GATE,
@@ -83,7 +84,7 @@ def named_task(config: ExtractConfig, model: LoopedModel, own: Mapping[str, Any]
 def require_suited(config: ExtractConfig, model: LoopedModel, task: AnyTask) -> None:
     """Raise ConfigError where the model cannot answer the task."""
     if isinstance(task, QuestionTask | DocumentTask):
-        tokenizer_of(model, task)
+        require_fits(tokenizer_of(model, task), model.vocab_size, model.record.name)
         if isinstance(task, DocumentTask) and config.pool != "last":
             raise ConfigError(f"task {task.name} reads the state of each token: --pool last")
         return

@@ -11,6 +11,7 @@ from trajdiag.extraction.batching import TokenBudget, batches
 from trajdiag.extraction.forward import LoopReadings, Reading, run_loops, trajectories
 from trajdiag.extraction.work import Work
 from trajdiag.models.base import LoopedModel
+from trajdiag.models.checked import Checked
 from trajdiag.store.recorder import Recorder
 from trajdiag.store.writer import StoreWriter
 
@@ -40,6 +41,7 @@ def run(
         left = (total - done) / speed
         progress(f"{done:,} of {total:,} examples, {speed:,.0f}/s, {left:.0f} s left")
 
+    model = Checked(model)
     budget = TokenBudget(batch_tokens)
     length, rows = work.unit_length, np.diff(work.unit_rows)
     pads = "right" in model.padding

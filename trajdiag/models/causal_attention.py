@@ -24,8 +24,11 @@ class AttentionScratch:
     """[query in block, key in block]: -inf where the key comes after the query, else 0."""
     scores: Tensor
     """Flat, for the scores of one block."""
-    wide: tuple[Tensor, Tensor, Tensor] | None
-    """Queries, keys and values of one row in the scores' dtype; None where they have it."""
+    wide: tuple[Tensor, Tensor] | None
+    """Queries and keys of one row in the scores' dtype; None where they have it."""
+    shares: Tensor
+    """Flat, for the softmax of the scores in the values' dtype; the scores themselves where that is
+    theirs."""
 
 
 def suits(positions: int, device: torch.device) -> bool:
@@ -39,14 +42,13 @@ def attention_scratch(
     """Buffers for rows of up to `positions`, of states in `dtype`, on the CPU."""
     wide = torch.float64 if dtype == torch.float64 else torch.float32
     block = min(_BLOCK, positions)
-    q, k, v = (
-        torch.empty(positions if dtype != wide else 0, n * head_dim, dtype=wide)
-        for n in (heads, key_heads, key_heads)
-    )
+    scores = torch.empty(heads * block * positions, dtype=wide)
+    q, k = (torch.empty(positions, n * head_dim, dtype=wide) for n in (heads, key_heads))
     return AttentionScratch(
         later=torch.full((block, block), -torch.inf, dtype=wide).triu(1),
-        scores=torch.empty(heads * block * positions, dtype=wide),
-        wide=None if dtype == wide else (q, k, v),
+        scores=scores,
+        wide=None if dtype == wide else (q, k),
+        shares=scores if dtype == wide else torch.empty_like(scores, dtype=dtype),
     )
 
 
@@ -59,18 +61,18 @@ def attend_row(
     """
     q, k, v = queries, keys, values
     if scratch.wide is not None:
-        q, k, v = (
+        q, k = (
             wide[: len(narrow)].copy_(narrow)
-            for wide, narrow in zip(scratch.wide, (q, k, v), strict=True)
+            for wide, narrow in zip(scratch.wide, (q, k), strict=True)
         )
-    by_head = [x.view(len(x), -1, head_dim).transpose(0, 1) for x in (q, k, v)]
-    _attend_heads(by_head[0], by_head[1], by_head[2], scratch)
-    if scratch.wide is not None:
-        queries.copy_(q)
+    q, k, v, place = (x.view(len(x), -1, head_dim).transpose(0, 1) for x in (q, k, v, queries))
+    _attend_heads(q, k, v, place, scratch)
 
 
-def _attend_heads(q: Tensor, k: Tensor, v: Tensor, scratch: AttentionScratch) -> None:
-    """As `attend_row`, of [head, position, head_dim]."""
+def _attend_heads(
+    q: Tensor, k: Tensor, v: Tensor, place: Tensor, scratch: AttentionScratch
+) -> None:
+    """Put into `place`, which may be `q`, what `q` attends to: [head, position, head_dim] each."""
     heads, positions, head_dim = q.shape
     if len(k) != heads:
         k, v = (x.repeat_interleave(heads // len(k), dim=0) for x in (k, v))
@@ -78,10 +80,14 @@ def _attend_heads(q: Tensor, k: Tensor, v: Tensor, scratch: AttentionScratch) ->
     for start in range(0, positions, block):
         end = min(start + block, positions)
         size = end - start
-        scores = scratch.scores[: heads * size * end].view(heads, size, end)
-        queries, keys = q[:, start:end], k[:, :end].transpose(1, 2)
-        scores.baddbmm_(queries, keys, beta=0, alpha=head_dim**-0.5)
+        scores, shares = (
+            flat[: heads * size * end].view(heads, size, end)
+            for flat in (scratch.scores, scratch.shares)
+        )
+        scores.baddbmm_(q[:, start:end], k[:, :end].mT, beta=0, alpha=head_dim**-0.5)
         scores[:, :, start:].add_(scratch.later[:size, :size])
         torch.softmax(scores, dim=-1, out=scores)
-        # A block's queries are not read again, so what they attend to takes their place.
-        torch.bmm(scores, v[:, :end], out=queries)
+        if shares.dtype != scores.dtype:
+            shares.copy_(scores)
+        # A block's queries are not read again, so what they attend to can take their place.
+        torch.bmm(shares, v[:, :end], out=place[:, start:end])

@@ -12,11 +12,11 @@ from torch import Tensor
 from trajdiag.errors import CheckpointError
 from trajdiag.models.config import OuroConfig
 from trajdiag.models.decoder import OuroDecoder
+from trajdiag.models.loading import load_tensors
 from trajdiag.models.weights import (
     WeightsHash,
     check_tensors,
     read_json,
-    stream_tensors,
     weight_files,
     write_text,
     write_weights,
@@ -50,9 +50,8 @@ def read_checkpoint(
 ) -> Checkpoint:
     """Read an Ouro checkpoint; `dtype` None takes config.json's, else the weights' own.
 
-    float16 and float64 become float32 where `dtype` is None. Weights that are on the CPU in the
-    file's dtype stay mapped from it (see `stream_tensors`); others are converted one at a time.
-    Raises CheckpointError or NonFiniteError naming the key or the tensor at fault.
+    Raises CheckpointError or NonFiniteError naming the key or the tensor at fault; see
+    loading.load_tensors.
     """
     content = read_config(folder)
     config = OuroConfig.from_json(content)
@@ -65,22 +64,11 @@ def read_checkpoint(
     with torch.device("meta"):
         decoder = OuroDecoder(config)
     check_tensors(files, _wanted(decoder, files))
-    digest = WeightsHash()
-    tensors: dict[str, Tensor] = {}
-    for name, tensor in stream_tensors(files):
-        digest.update(name, tensor)
-        if dtype is None:
-            dtype = _compute_dtype(config.dtype, tensor.dtype)
-        tensors[name] = tensor.to(device, dtype)
-    if config.tie_word_embeddings and _HEAD in tensors:
-        if not torch.equal(tensors[_HEAD], tensors[_EMBEDDING]):
-            raise CheckpointError(
-                f"{folder}: config.json ties the head, but {_HEAD} differs from {_EMBEDDING}"
-            )
-        del tensors[_HEAD]
+    tied = (_HEAD, _EMBEDDING) if config.tie_word_embeddings else None
+    loaded = load_tensors(files, device, dtype, configured=config.dtype, tied=tied)
     own = decoder.state_dict().keys()
-    decoder.load_state_dict({name: tensors[name] for name in own}, assign=True)
-    return Checkpoint(decoder=decoder, config=content, sha256=digest.hexdigest())
+    decoder.load_state_dict({name: loaded.tensors[name] for name in own}, assign=True)
+    return Checkpoint(decoder=decoder, config=content, sha256=loaded.sha256)
 
 
 def write_checkpoint(
@@ -139,8 +127,3 @@ def _gate_shapes(config: OuroConfig) -> dict[str, torch.Size]:
         "model.early_exit_gate.weight": torch.Size((1, config.hidden_size)),
         "model.early_exit_gate.bias": torch.Size((1,)),
     }
-
-
-def _compute_dtype(configured: str | None, stored: torch.dtype) -> torch.dtype:
-    dtype = stored if configured is None else getattr(torch, configured)
-    return torch.bfloat16 if dtype == torch.bfloat16 else torch.float32

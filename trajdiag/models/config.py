@@ -242,7 +242,7 @@ def _rope_theta(config: Mapping[str, Any]) -> Any:
             continue
         if not isinstance(rope, Mapping):
             raise CheckpointError(f"config.json: {key} must be an object, not {rope!r}")
-        kind = rope.get("rope_type", rope.get("type", "default"))
+        kind = rope.get("rope_type") or rope.get("type") or "default"
         if kind != "default":
             raise CheckpointError(f"config.json: {key} of type {kind!r} is not supported")
         if rope.get("partial_rotary_factor") not in (None, 1.0):

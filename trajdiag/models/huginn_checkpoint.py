@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from trajdiag.errors import CheckpointError
 from trajdiag.models.checkpoint import read_config
 from trajdiag.models.huginn_config import HuginnConfig
 from trajdiag.models.huginn_decoder import HuginnDecoder
-from trajdiag.models.weights import WeightsHash, check_tensors, stream_tensors, weight_files
+from trajdiag.models.loading import load_tensors
+from trajdiag.models.weights import check_tensors, weight_files
 
 _EMBEDDING = "transformer.wte.weight"
 _HEAD = "lm_head.weight"
@@ -44,8 +44,8 @@ def read_huginn(
 ) -> HuginnCheckpoint:
     """Read a Huginn checkpoint; `dtype` None takes config.json's, else the weights' own.
 
-    float16 and float64 become float32 where `dtype` is None. Raises CheckpointError or
-    NonFiniteError naming the key or the tensor at fault.
+    Raises CheckpointError or NonFiniteError naming the key or the tensor at fault; see
+    loading.load_tensors.
     """
     content = read_config(folder)
     files = {n: file for n, file in weight_files(folder).items() if not _is_buffer(n)}
@@ -61,21 +61,10 @@ def read_huginn(
     with torch.device("meta"):
         decoder = HuginnDecoder(config)
     check_tensors(files, _wanted(decoder, files))
-    digest = WeightsHash()
-    tensors: dict[str, Tensor] = {}
-    for name, tensor in stream_tensors(files):
-        digest.update(name, tensor)
-        if dtype is None:
-            dtype = _compute_dtype(config.dtype, tensor.dtype)
-        tensors[name] = tensor.to(device, dtype)
-    if config.tie_embeddings and _HEAD in tensors:
-        if not torch.equal(tensors[_HEAD], tensors[_EMBEDDING]):
-            raise CheckpointError(
-                f"{folder}: config.json ties the head, but {_HEAD} differs from {_EMBEDDING}"
-            )
-        del tensors[_HEAD]
-    decoder.load_state_dict(tensors, assign=True)
-    return HuginnCheckpoint(decoder=decoder, config=content, sha256=digest.hexdigest())
+    tied = (_HEAD, _EMBEDDING) if config.tie_embeddings else None
+    loaded = load_tensors(files, device, dtype, configured=config.dtype, tied=tied)
+    decoder.load_state_dict(loaded.tensors, assign=True)
+    return HuginnCheckpoint(decoder=decoder, config=content, sha256=loaded.sha256)
 
 
 def _is_buffer(name: str) -> bool:
@@ -106,8 +95,3 @@ def _wanted(decoder: HuginnDecoder, files: Mapping[str, Path]) -> dict[str, torc
     if decoder.config.tie_embeddings and _HEAD in files:
         wanted[_HEAD] = wanted[_EMBEDDING]
     return wanted
-
-
-def _compute_dtype(configured: str | None, stored: torch.dtype) -> torch.dtype:
-    dtype = stored if configured is None else getattr(torch, configured)
-    return torch.bfloat16 if dtype == torch.bfloat16 else torch.float32

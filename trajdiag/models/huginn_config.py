@@ -189,7 +189,7 @@ def _merge_rope(content: dict[str, Any]) -> None:
         rope = content.get(key, {})
         if not isinstance(rope, Mapping):
             raise CheckpointError(f"config.json: {key} must be an object, not {rope!r}")
-        kind = rope.get("rope_type", rope.get("type", "default"))
+        kind = rope.get("rope_type") or rope.get("type") or "default"
         if kind != "default" or rope.get("partial_rotary_factor") not in (None, 1.0):
             raise CheckpointError(f"config.json: {key} = {dict(rope)!r} is not supported")
         theta = rope.get("rope_theta")

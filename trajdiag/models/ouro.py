@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from trajdiag.errors import ConfigError
 from trajdiag.models.base import ModelRecord, Positions, Tokenizer, take_positions
 from trajdiag.models.batch import Batch
 from trajdiag.models.decoder import OuroDecoder
+from trajdiag.models.inputs import checked_inputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,20 +48,21 @@ class OuroModel:
         position_ids: Tensor | None = None,
     ) -> OuroState:
         """See LoopedModel. Raises ConfigError for misshapen inputs and for unknown ids."""
-        self._check(input_ids, attention_mask, position_ids)
-        input_ids = input_ids.to(self.device)
+        inputs = checked_inputs(
+            input_ids,
+            attention_mask,
+            position_ids,
+            name=self.record.name,
+            vocab_size=self.vocab_size,
+            device=self.device,
+        )
         rows, positions = input_ids.shape
-        real = None
-        if attention_mask is not None:
-            real = attention_mask.to(self.device).bool()
-        if position_ids is None:
-            position_ids = _counted_positions(input_ids, real)
         batch = self.decoder.batch(
             ((rows, positions),),
-            position_ids.to(self.device).reshape(-1),
-            None if real is None else _attention(real),
+            inputs.position_ids.reshape(-1),
+            None if attention_mask is None else _attention(inputs.real),
         )
-        return OuroState(x=self.decoder.embed(input_ids.reshape(-1)), batch=batch)
+        return OuroState(x=self.decoder.embed(inputs.input_ids.reshape(-1)), batch=batch)
 
     def step(self, state: OuroState) -> OuroState:
         """See LoopedModel."""
@@ -88,32 +89,6 @@ class OuroModel:
     def gate_logit(self, state: OuroState, at: Positions | None = None) -> Tensor | None:
         """See LoopedModel."""
         return self.decoder.gate(self.hidden(state, at))
-
-    def _check(self, input_ids: Tensor, mask: Tensor | None, position_ids: Tensor | None) -> None:
-        if input_ids.ndim != 2 or not input_ids.numel() or input_ids.is_floating_point():
-            raise ConfigError(
-                f"input_ids must be whole numbers [row, position] with at least one of each, not "
-                f"{input_ids.dtype} {list(input_ids.shape)}"
-            )
-        for name, other in (("attention_mask", mask), ("position_ids", position_ids)):
-            if other is not None and other.shape != input_ids.shape:
-                raise ConfigError(
-                    f"{name} must have the shape of input_ids, {list(input_ids.shape)}, not "
-                    f"{list(other.shape)}"
-                )
-        low, high = (int(extreme) for extreme in input_ids.aminmax())
-        if low < 0 or high >= self.vocab_size:
-            raise ConfigError(
-                f"input_ids run from {low} to {high}, but {self.record.name} has a vocabulary of "
-                f"{self.vocab_size} (0 to {self.vocab_size - 1})"
-            )
-
-
-def _counted_positions(input_ids: Tensor, real: Tensor | None) -> Tensor:
-    """int64 [row, position]: the number of real tokens before each."""
-    if real is None:
-        return torch.arange(input_ids.shape[1], device=input_ids.device).expand_as(input_ids)
-    return (real.long().cumsum(-1) - 1).clamp_(min=0)
 
 
 def _attention(real: Tensor) -> Tensor | None:

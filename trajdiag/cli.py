@@ -13,17 +13,28 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from cyclopts import App, CycloptsError, Parameter, UnknownCommandError
+from cyclopts import App, CycloptsError, Parameter, UnknownCommandError, convert
 
 from trajdiag import __version__
 from trajdiag.errors import TrajdiagError, UsageError
+
+
+def _convert(kind: Any, tokens: Any) -> Any:
+    """As the library converts, which would round a fraction where a whole number is wanted."""
+    if kind in (int, int | None):
+        for token in tokens:
+            if "." in token.value and not float(token.value).is_integer():
+                raise ValueError(f"must be a whole number, not {token.value}")
+    return convert(kind, tokens)
+
 
 app = App(
     name="trajdiag",
     version=__version__,
     # An empty list is given by naming nothing: no --empty-NAME flags.
-    default_parameter=Parameter(negative_iterable=()),
+    default_parameter=Parameter(negative_iterable=(), converter=_convert),
     suppress_keyboard_interrupt=False,
     help_format="plaintext",
     help="Diagnose adaptive depth in looped Transformers: is it the trajectory or the readout?",

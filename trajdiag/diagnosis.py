@@ -10,7 +10,8 @@ from trajdiag.evaluation import Scored, best
 from trajdiag.findings import Case, Shortfall, Span, find, released_finding
 from trajdiag.metrics.attribution import PARTS
 from trajdiag.metrics.bootstrap import Estimate, interval
-from trajdiag.readout import FIXED, NATIVE, released_rule
+from trajdiag.names import require_options
+from trajdiag.readout import NATIVE, released_rule
 from trajdiag.results import DiagnosisRow, Finding, Results
 from trajdiag.scoring import ScoreConfig, StoreLike
 from trajdiag.selection import THRESHOLD
@@ -32,6 +33,7 @@ def diagnose(
     Differences are paired where both hold the same test examples. Arguments and errors are those of
     `score`; ConfigError where the reference shares its task with no other store.
     """
+    require_options("diagnose", ScoreConfig, options, "reference", "command")
     config = ScoreConfig(**options)
     opened = scoring.open_stores(stores, config.cache_dir)
     wanted = None
@@ -113,7 +115,7 @@ def _case(s: Scored, r: Scored | None, config: ScoreConfig) -> Case:
     differences = {
         e.readout.name: _sure(difference(s, top, s, e, "area"), config)
         for e in s.evaluations
-        if e is not top and e.readout.kind != "oracle" and e.readout.name != FIXED
+        if e is not top and e.readout.kind not in ("oracle", "variant", "fixed")
     }
     return Case(
         store=s.name,

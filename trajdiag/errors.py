@@ -1,6 +1,7 @@
 """The errors a user can meet: each message is one line that says what was wanted, what came, and
 what to do."""
 
+import difflib
 from collections.abc import Iterable
 
 
@@ -12,9 +13,13 @@ class UnknownNameError(TrajdiagError):
     """A name that nothing bears; the message lists the names that exist."""
 
     def __init__(self, kind: str, name: str, existing: Iterable[str], hint: str = "") -> None:
-        names = ", ".join(sorted(existing)) or "none"
+        names = sorted(existing)
+        close = difflib.get_close_matches(name, names, 1)
         super().__init__(
-            f"unknown {kind} {name!r}; existing: {names}" + (f". {hint}" if hint else "")
+            f"unknown {kind} {name!r}"
+            + (f", did you mean {close[0]}?" if close else ";")
+            + f" existing: {', '.join(names) or 'none'}"
+            + (f". {hint}" if hint else "")
         )
 
 

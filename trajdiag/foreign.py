@@ -49,7 +49,11 @@ def import_class(kind: str, name: str) -> type:
             sys.path.remove(here)
     found = getattr(module, class_name, None)
     if not isinstance(found, type):
-        classes = [key for key, value in vars(module).items() if isinstance(value, type)]
+        classes = [
+            key
+            for key, value in vars(module).items()
+            if isinstance(value, type) and value.__module__ == module_name
+        ]
         raise UnknownNameError(f"class in module {module_name}", class_name, classes)
     return found
 

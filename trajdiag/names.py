@@ -1,8 +1,10 @@
-"""Names that become folders: of stores, gates, checkpoints and covariates."""
+"""Names: of folders that stores, gates and checkpoints become, and of a function's options."""
 
+import dataclasses
 import re
+from collections.abc import Iterable
 
-from trajdiag.errors import ConfigError
+from trajdiag.errors import ConfigError, UnknownNameError
 
 _LONGEST = 120
 
@@ -17,3 +19,12 @@ def require_name(kind: str, name: str) -> str:
             f"got {ascii(name)[:80]}"
         )
     return name
+
+
+def require_options(function: str, config: type, options: Iterable[str], *more: str) -> None:
+    """Raise UnknownNameError where one of `options` is no field of the dataclass `config`; `more`
+    are further options of the function."""
+    known = [field.name for field in dataclasses.fields(config)]
+    for option in options:
+        if option not in known:
+            raise UnknownNameError(f"option of {function}", option, [*known, *more])

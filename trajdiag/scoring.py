@@ -12,6 +12,7 @@ import numpy as np
 from trajdiag.errors import ConfigError, UnknownNameError
 from trajdiag.evaluation import Scored, evaluate
 from trajdiag.metrics.bootstrap import Resample
+from trajdiag.names import require_options
 from trajdiag.readout import FIXED, ORACLE, Readout, list_readouts, oracle
 from trajdiag.results import Results
 from trajdiag.score_rows import rows
@@ -75,6 +76,7 @@ def score(
     Raises StoreError for a store without val or test examples, UnknownNameError for a name that
     nothing bears.
     """
+    require_options("score", ScoreConfig, options, "command")
     config = ScoreConfig(**options)
     return tables(score_stores(open_stores(stores, config.cache_dir), config), config, command)
 

@@ -1,13 +1,12 @@
 """`trajdiag fit-gate`."""
 
 import dataclasses
-import sys
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from trajdiag.cachedir import find_store, gates_folder, store_name
-from trajdiag.commands.console import to_stderr
+from trajdiag.commands.console import say_store, to_stderr
 from trajdiag.gates.config import FitGateConfig
 from trajdiag.gates.frozen_fit import fit_gate as fit_gate_on_store
 
@@ -25,8 +24,7 @@ def fit_gate(
     `report` take it up by themselves.
     """
     path = find_store(store, options.cache_dir)
-    if store is None:
-        print(f"newest complete store: {path}", file=sys.stderr)
+    say_store([] if store is None else [store], options.cache_dir)
     given = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
     gate = fit_gate_on_store(path, progress=to_stderr, **given)
     print(gates_folder(store_name(path), options.cache_dir) / gate.name)

@@ -8,6 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from trajdiag.batch_report import report as write_report
+from trajdiag.commands.console import say_store
 from trajdiag.scoring import ScoreConfig
 
 
@@ -27,6 +28,7 @@ def report(
 
     Prints the path of report.html.
     """
+    say_store(stores, options.cache_dir)
     path = write_report(
         stores or None,
         reference,

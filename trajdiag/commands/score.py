@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from rich.markup import escape
 from rich.table import Table
 
-from trajdiag.commands.console import print_table
+from trajdiag.commands.console import print_table, say_store
 from trajdiag.results import Results, ScoreRow
 from trajdiag.scoring import ScoreConfig
 from trajdiag.scoring import score as score_stores
@@ -42,6 +42,7 @@ def score(
     with difficulty. Brackets are 95% intervals over test inputs; a dash is a target that val never
     reaches. The oracle leaves in hindsight: the bound at equal depth.
     """
+    say_store(stores, options.cache_dir)
     results = score_stores(
         stores or None, **{f.name: getattr(options, f.name) for f in dataclasses.fields(options)}
     )

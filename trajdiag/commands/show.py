@@ -58,6 +58,7 @@ def _verify(store: Store) -> None:
 def _summary(store: Store) -> dict[str, object]:
     record = store.record
     return {
+        **record.to_dict(),
         "store": store.name,
         "examples": {split: len(store.rows(split)) for split in store.splits},
         "loops": store.loops,
@@ -67,7 +68,6 @@ def _summary(store: Store) -> dict[str, object]:
         "signals": list(store.signal_names),
         "accuracy": accuracy_by_score(store) if "test" in store.splits else {},
         "bytes": _bytes(store.path),
-        **record.to_dict(),
     }
 
 
@@ -78,6 +78,7 @@ def _print(store: Store) -> None:
     for label, value in [
         ("store", store.name),
         ("model", f"{model['name']} ({model['family']}, weights {model['sha256'][:12]})"),
+        ("from", " at ".join(filter(None, (model.get("source"), model.get("revision"))))),
         ("task", f"{record.task['name']} {json.dumps(record.task['parameters'])}"),
         ("examples", counts),
         ("shape", f"{store.loops} loops, d_model {store.d_model}, {store.classes} classes"),

@@ -1,6 +1,7 @@
 """What `extract` can be told, and the command line that tells it."""
 
 import dataclasses
+import re
 import shlex
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -79,6 +80,10 @@ class ExtractConfig:
 
         if self.pool not in get_args(Pool):
             raise ConfigError(f"pool must be {' or '.join(get_args(Pool))}, got {self.pool!r}")
+        if re.fullmatch(r"auto|full|topk:[1-9]\d*", self.logits) is None:
+            raise ConfigError(f"logits must be auto, full or topk:K, got {self.logits!r}")
+        if self.num_fewshot is not None and "num_fewshot" in self.task_options:
+            raise ConfigError("give --num-fewshot or --task-options.num-fewshot, not both")
         if self.truncate and self.skip:
             raise ConfigError("give --truncate or --skip, not both")
 

@@ -21,12 +21,12 @@ from trajdiag.extraction.plan import (
     plan,
     require_suited,
 )
-from trajdiag.extraction.running import WAITING, run
+from trajdiag.extraction.running import WAITING, probe, run
 from trajdiag.extraction.vocabulary import free_bytes
 from trajdiag.models.base import LoopedModel, Tokenizer
 from trajdiag.models.own import require_model
 from trajdiag.models.registry import load_model
-from trajdiag.names import require_name
+from trajdiag.names import require_name, require_options
 from trajdiag.store.columns import Columns
 from trajdiag.store.reader import Store
 from trajdiag.store.record import StoreRecord
@@ -57,6 +57,7 @@ def extract(
     things themselves. Raises a TrajdiagError for whatever stops it; every block written until then
     is kept, and the same call goes on from there.
     """
+    require_options("extract", ExtractConfig, options, "progress")
     is_named = isinstance(model, str | os.PathLike) and (task is None or isinstance(task, str))
     if not isinstance(model, str | os.PathLike):
         require_model(model)
@@ -79,7 +80,7 @@ def extract(
         task = named_task(config, model, own)
     require_suited(config, model, task)
     path = _store_path(config, model, task, own)
-    record = _record(config, model, task, [config.command()] if is_named else [])
+    record = _record(config, model, task, config.command() if is_named else _call(config))
     found = None if config.overwrite else existing_record(path)
     if found is not None:
         found.require_same(record, path)
@@ -112,6 +113,8 @@ def _freeze(
         class_names=None if work.class_names is None else list(work.class_names),
         classes=made.classes,
     )
+    reading = _reading(config, model, made)
+    probe(model, work, reading)
     if config.overwrite:
         remove_store(path)
     with StoreWriter(path, record=record, columns=work.columns, specs=specs) as writer:
@@ -121,7 +124,7 @@ def _freeze(
             f"{free / 2**30:,.1f} GiB are free"
             + (f"; {there} of {writer.blocks} blocks are there" * bool(there))
         )
-        run(model, work, writer, _reading(config, model, made), config.batch_tokens, progress)
+        run(model, work, writer, reading, config.batch_tokens, progress)
         writer.finish()
 
 
@@ -142,9 +145,7 @@ def _store_path(
     return stores_folder(config.cache_dir) / (require_name("store", name) + STORE_SUFFIX)
 
 
-def _record(
-    config: ExtractConfig, model: LoopedModel, task: AnyTask, commands: list[str]
-) -> StoreRecord:
+def _record(config: ExtractConfig, model: LoopedModel, task: AnyTask, command: str) -> StoreRecord:
     dtype = str(model.dtype).removeprefix("torch.")
     pads = "right" in model.padding
     return StoreRecord(
@@ -168,9 +169,15 @@ def _record(
         + ("padded on the right" if pads else "no padding"),
         class_names=None,
         versions=software_versions(),
-        commands=commands,
+        commands=[command],
         created=datetime.now(UTC).isoformat(timespec="microseconds"),
     )
+
+
+def _call(config: ExtractConfig) -> str:
+    """The call in Python, of a model or a task that has no name, as a comment in a shell."""
+    given = config.command().removeprefix("trajdiag extract ")
+    return f"# in Python, by trajdiag.extract with {given}"
 
 
 def _of_text(config: ExtractConfig, model: LoopedModel) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from trajdiag.extraction.prompts import LengthRule
 from trajdiag.extraction.questions import question_work
 from trajdiag.extraction.work import Classes, Continuations, Letters, Work
 from trajdiag.models.base import LoopedModel, Tokenizer
+from trajdiag.models.own import FAMILY
 from trajdiag.models.tokenizer import require_fits
 from trajdiag.signals import SIGNALS
 from trajdiag.store.schema import (
@@ -24,12 +25,9 @@ from trajdiag.store.schema import (
     trajectory_arrays,
     vocabulary_arrays,
 )
-from trajdiag.tasks.base import Task
 from trajdiag.tasks.foreign import facts, require_classes
 from trajdiag.tasks.questions import DocumentTask, QuestionTask
-from trajdiag.tasks.registry import make_task, task_names
-
-AnyTask = Task | QuestionTask | DocumentTask
+from trajdiag.tasks.registry import AnyTask, make_task, task_names
 
 DEFAULT = "arithmetic"
 """The task of a model that reads text and names none of its own."""
@@ -99,9 +97,11 @@ def require_suited(config: ExtractConfig, model: LoopedModel, task: AnyTask) -> 
 def tokenizer_of(model: LoopedModel, task: AnyTask) -> Tokenizer:
     """The model's tokenizer. Raises ConfigError where it has none."""
     if model.tokenizer is None:
+        own = model.record.family == FAMILY
+        lack = "`tokenizer`" if own else "tokenizer.json beside its weights"
         raise ConfigError(
-            f"task {task.name} is in text, and model {model.record.name} has no tokenizer.json "
-            "beside its weights; add one, or choose a task of tokens"
+            f"task {task.name} is in text, and model {model.record.name} has no {lack}; add one, "
+            "or choose a task of tokens"
         )
     return model.tokenizer
 

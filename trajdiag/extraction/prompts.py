@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from trajdiag.errors import ConfigError
 from trajdiag.extraction.config import TooLong
+from trajdiag.foreign import running
 from trajdiag.models.base import Tokenizer
 from trajdiag.tasks.questions import Question
 
@@ -116,7 +117,18 @@ def encode(tokenizer: Tokenizer, text: str) -> list[int]:
     first of them already."""
     bos = tokenizer.bos_token_id
     begun = bos is not None and text.startswith(tokenizer.decode([bos]))
-    return tokenizer.encode(text, add_special_tokens=not begun)
+    return _tokens(tokenizer, text, special=not begun)
+
+
+def _tokens(tokenizer: Tokenizer, text: str, *, special: bool) -> list[int]:
+    with running("the tokenizer's encode"):
+        found = tokenizer.encode(text, add_special_tokens=special)
+    if not isinstance(found, list) or not all(isinstance(token, int) for token in found):
+        raise ConfigError(
+            f"the tokenizer's encode must give a list of token ids, not {type(found).__name__}; "
+            "wrap it, as transformers.PreTrainedTokenizerFast(tokenizer_object=...) does"
+        )
+    return found
 
 
 def _split(question: Question, tokenizer: Tokenizer) -> tuple[list[int], list[list[int]]]:
@@ -127,7 +139,7 @@ def _split(question: Question, tokenizer: Tokenizer) -> tuple[list[int], list[li
         if first is None:
             raise ConfigError("an empty prompt needs a tokenizer that has a bos or an eos token")
         found = [
-            tokenizer.encode(_text(question, choice), add_special_tokens=False)
+            _tokens(tokenizer, _text(question, choice), special=False)
             for choice in question.choices
         ]
         return [first], [tokens[tokens[:1] == [first] :] for tokens in found]

@@ -1,5 +1,6 @@
 """Running the blocks of a store that are still to be made."""
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterator
 
@@ -19,6 +20,19 @@ Progress = Callable[[str], None]
 
 WAITING = 2
 """Batches held between the model and the recorder."""
+
+
+def probe(model: LoopedModel, work: Work, reading: Reading) -> None:
+    """Run the shortest unit through one loop, so that a model that answers wrongly is met before
+    anything is written. Raises ConfigError where it does."""
+    unit = np.array([work.unit_length.argmin()])
+    first = int(work.unit_examples[unit[0]])
+    examples = range(first, first + 1)
+    reading = dataclasses.replace(reading, loops=1)
+    with torch.inference_mode():
+        read = run_loops(Checked(model), work, unit, examples, reading)
+        for _ in trajectories(Checked(model), work, read, reading, block=0, first=first):
+            pass
 
 
 def run(

@@ -8,6 +8,7 @@ from trajdiag.cachedir import gates_folder
 from trajdiag.errors import ConfigError
 from trajdiag.gates.config import FitGateConfig
 from trajdiag.gates.gate import CONFIG, Gate, read_gate
+from trajdiag.names import require_options
 from trajdiag.store.reader import Store, open_store
 
 
@@ -23,6 +24,7 @@ def fit_gate(
     The store is only read. A gate of the same options and store is loaded instead of fitted again;
     raises ConfigError listing the differing options where the name is taken by another.
     """
+    require_options("fit_gate", FitGateConfig, options, "progress")
     config = FitGateConfig(**options)
     store = open_store(store, config.cache_dir)
     folder = gates_folder(store.name, config.cache_dir) / config.gate_name
@@ -35,6 +37,7 @@ def fit_gate(
     progress(
         f"gate {gate.name} of store {store.name}: val loss {gate.val_loss_:.5f} nats, "
         f"{gate.baseline_loss_:.5f} without the states"
+        + ("; the states tell it nothing" * (gate.val_loss_ >= gate.baseline_loss_))
     )
     return gate
 

@@ -32,8 +32,9 @@ def released_dtype(config: Mapping[str, Any], computed: str) -> torch.dtype:
     its states were computed in."""
     named = str(config.get("dtype") or config.get("torch_dtype") or computed)
     dtype = getattr(torch, named.removeprefix("torch."), None)
-    floating = isinstance(dtype, torch.dtype) and dtype.is_floating_point
-    return dtype if floating else getattr(torch, computed)
+    if isinstance(dtype, torch.dtype) and dtype.is_floating_point:
+        return dtype
+    return getattr(torch, computed)
 
 
 def released_threshold(config: Mapping[str, Any]) -> float:

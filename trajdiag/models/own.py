@@ -1,7 +1,9 @@
 """A user's own looped model: a class named as package.module:Class, or an object in Python."""
 
+import hashlib
 import inspect
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,7 +17,9 @@ from trajdiag.models.weights import WeightsHash
 FAMILY = "own"
 _METHODS = ("begin", "step", "hidden", "head_input", "head", "gate_logit")
 _TOKENIZER = ("encode", "decode", "get_vocab")
+_TOKENS = ("eos_token_id", "bos_token_id")
 _SIDES = {"left", "right"}
+_STATES = (torch.float32, torch.bfloat16, torch.float16)
 _HASHED = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -39,7 +43,7 @@ def require_model(model: object, name: str | None = None) -> LoopedModel:
 
     A torch Module is put in eval mode. A model without a record is given one: its class's name,
     family "own", the SHA-256 of its floating-point tensors (a Module's state_dict, else its
-    attributes).
+    attributes) and of the file that its class is written in, since other code gives other states.
     """
     if isinstance(model, type):
         raise ConfigError(f"the model is a class: give an object of it, {model.__name__}()")
@@ -81,13 +85,14 @@ _ATTRIBUTES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "device": (lambda value: isinstance(value, torch.device), "a torch.device"),
     "dtype": (
-        lambda value: isinstance(value, torch.dtype) and value.is_floating_point,
-        "a floating-point torch.dtype",
+        lambda value: value in _STATES,
+        "torch.float32, torch.bfloat16 or torch.float16",
     ),
     "max_positions": (lambda value: value is None or _count(value), "an integer from 1, or None"),
     "tokenizer": (
-        lambda value: value is None or all(callable(getattr(value, m, None)) for m in _TOKENIZER),
-        f"None, or have {', '.join(_TOKENIZER)}",
+        lambda value: value is None or _is_tokenizer(value),
+        f"None, or have {', '.join((*_TOKENIZER, *_TOKENS))} (transformers' tokenizers do; "
+        "PreTrainedTokenizerFast(tokenizer_object=...) wraps one of the tokenizers library)",
     ),
     "record": (lambda value: isinstance(value, ModelRecord), "a ModelRecord"),
 }
@@ -105,6 +110,8 @@ def _faults(model: object) -> list[tuple[str, str]]:
                 faults.append((name, f"{what} (missing)"))
         elif not fits(value := getattr(model, name)):
             faults.append((name, f"{what}, not {value!r}"))
+    if _gate_unsaid(model):
+        faults.append(("has_gate", "True where there is a gate_logit"))
     inherited = (
         {"head_input"} if getattr(model, "has_gate", False) else {"head_input", "gate_logit"}
     )
@@ -114,6 +121,23 @@ def _faults(model: object) -> list[tuple[str, str]]:
         if not callable(found) or (empty and name not in inherited):
             faults.append((name, "a method (missing)"))
     return faults
+
+
+def _is_tokenizer(value: Any) -> bool:
+    methods = all(callable(getattr(value, name, None)) for name in _TOKENIZER)
+    return methods and all(hasattr(value, name) for name in _TOKENS)
+
+
+def _gate_unsaid(model: object) -> bool:
+    """Whether the class has a gate_logit of its own, but never says whether there is a gate."""
+    kind = type(model)
+    own = [vars(model), *(vars(part) for part in kind.__mro__ if part is not LoopedModel)]
+    is_heir = LoopedModel in kind.__mro__
+    return (
+        is_heir
+        and any("gate_logit" in names for names in own)
+        and not any("has_gate" in names for names in own)
+    )
 
 
 def _weights_sha256(model: object, name: str) -> str:
@@ -129,4 +153,13 @@ def _weights_sha256(model: object, name: str) -> str:
     digest = WeightsHash()
     for key in sorted(floating):
         digest.update(key, floating[key].detach().cpu())
-    return digest.hexdigest()
+    return hashlib.sha256((digest.hexdigest() + _code(type(model))).encode()).hexdigest()
+
+
+def _code(kind: type) -> str:
+    """The file that the class is written in, or in a notebook the class alone."""
+    try:
+        file = inspect.getsourcefile(kind)
+        return Path(file).read_text() if file else inspect.getsource(kind)
+    except (OSError, TypeError, UnicodeDecodeError):
+        return ""

@@ -10,6 +10,7 @@ from torch import Tensor
 from trajdiag.errors import ConfigError
 from trajdiag.models.base import FreeStart, LoopedModel, State
 from trajdiag.models.base import logits as loop_logits
+from trajdiag.models.own import require_model
 
 Tokens = Tensor | np.ndarray | Sequence[Sequence[int]] | Sequence[int]
 
@@ -37,10 +38,12 @@ def trace(
 
     `attention_mask` is 1 on real tokens and 0 on padding; what stands at padded positions means
     nothing. `loops` defaults to the model's T and may be lower or higher. `initial_state` [row,
-    position, d_model] is state_0, for models whose state_0 is free. All positions' logits are held
-    at once: row x position x loop x vocab x 4 bytes. Raises ConfigError for inputs of a wrong
-    shape, ids outside the vocabulary, and padding on a side that the model does not honour.
+    position, d_model] is state_0, for models whose state_0 is free. A Module of one's own is put in
+    eval mode. All positions' logits are held at once: row x position x loop x vocab x 4 bytes.
+    Raises ConfigError for inputs of a wrong shape, ids outside the vocabulary, padding on a side
+    that the model does not honour, and for what is not a looped model.
     """
+    model = require_model(model)
     loops = model.loops if loops is None else loops
     if loops < 1:
         raise ConfigError(f"loops must be at least 1, not {loops}")

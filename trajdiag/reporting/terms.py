@@ -61,6 +61,13 @@ TERMS = (
         "task’s difficulty.",
     ),
     (
+        "Native gate",
+        "The model’s own gate, its CDF computed exactly. native-released is the same gate by the "
+        "rule of Ouro’s released code, which rounds to the checkpoint’s dtype; "
+        "native-continuation averages its logit over the tokens that score the choices, so it is "
+        "not known at the decision. Neither is weighed as a rule to choose.",
+    ),
+    (
         "Findings",
         "trajectory-bound: what is lost is lost in the states. readout-misfit: another rule on the "
         "same states does better. no-clear-cause: neither is clear of 0 and large enough to "

@@ -40,7 +40,8 @@ class Choices:
     """The file; Parquet by its suffix, else JSONL."""
     style: Style = "continuation"
     """continuation: each choice follows the prompt and is scored by its tokens. letter: the prompt
-    goes on with a line `A. CHOICE` for each choice and `Answer:`, and the letters are scored."""
+    goes on with a line `A. CHOICE` for each choice and `Answer:`, and the letters are scored; where
+    the choices are A, B, ... themselves, the prompt is taken to list them and to ask."""
     scoring: Scoring = "chars"
     """Which score of a continuation decides: sum of log-probabilities, or that by its tokens or by
     its chars, which is what lm-eval calls acc_norm and does not depend on the tokenizer."""
@@ -138,10 +139,16 @@ class Choices:
         if self.style == "letter":
             if len(choices) > len(LETTERS):
                 record.refuse(f"letter style has at most 26 choices, not {len(choices)}")
+            letters = tuple(LETTERS[: len(choices)])
+            if choices == letters:
+                return prompt, choices
             listed = "\n".join(f"{name}. {c}" for name, c in zip(LETTERS, choices, strict=False))
-            return f"{prompt}\n{listed}\nAnswer:", tuple(LETTERS[: len(choices)])
+            return f"{prompt}\n{listed}\nAnswer:", letters
         if self.delimiter[-1:].isspace() and any(choice[0].isspace() for choice in choices):
-            record.refuse("a choice begins with a space of its own; take it away or set delimiter=")
+            record.refuse(
+                "a choice begins with a space of its own; take it away, or give "
+                '--task-options.delimiter ""'
+            )
         return prompt, choices
 
     def _few_shot(self, record: Record) -> str:

@@ -28,7 +28,10 @@ def load(name: str, include_path: str | None, num_fewshot: int | None) -> list[P
         if name not in manager.task_index:
             close = difflib.get_close_matches(name, manager.all_tasks, n=8)
             raise UnknownNameError(
-                "lm-eval task", name, close, "Those are the closest; all: lm-eval ls tasks"
+                "lm-eval task",
+                name,
+                close,
+                "These are the closest" if close else "`lm-eval ls tasks` lists them all",
             )
         try:
             tasks = manager.load([name])["tasks"]

@@ -1,6 +1,9 @@
 """Tasks by name, and their options from the command line."""
 
 import dataclasses
+import difflib
+from importlib.util import find_spec
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -54,6 +57,8 @@ def make_task(name: str, **options: Any) -> AnyTask:
             raise ConfigError(f"task option {first} is given by the name already: {name}")
         options = {first: subject, **options}
     else:
+        if subject and (meant := _misspelt(head)):
+            raise UnknownNameError("task", name, task_names(), f"Is it {meant}:{subject}")
         task_class = import_class("task", name) if ":" in name else TASKS.get(name)
     if task_class is None:
         raise UnknownNameError("task", name, task_names(), "Name your own as package.module:Class")
@@ -72,6 +77,13 @@ def make_task(name: str, **options: Any) -> AnyTask:
             "DocumentTask of trajdiag.tasks.questions, lists"
         )
     return task
+
+
+def _misspelt(head: str) -> str | None:
+    """The kind of task that `head`, which names no module, is nearly spelled as."""
+    close = difflib.get_close_matches(head, _SPELLED, 1)
+    is_module = not head.isidentifier() or find_spec(head) or Path(f"{head}.py").is_file()
+    return close[0] if close and not is_module else None
 
 
 _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}

@@ -1,5 +1,6 @@
 """Extraction: what the model computes is what the store holds, whatever happens on the way."""
 
+import dataclasses
 import os
 import re
 import shutil
@@ -13,7 +14,7 @@ import pytest
 import torch
 
 from tests.looped import Letters, Spiral
-from trajdiag.errors import ConfigError, NonFiniteError, OutOfSpaceError
+from trajdiag.errors import ConfigError, NonFiniteError, OutOfSpaceError, UnknownNameError
 from trajdiag.extraction import ExtractConfig, extract
 from trajdiag.signals import compute_signals
 from trajdiag.store import schema
@@ -188,7 +189,7 @@ def test_too_little_free_disk_is_said_before_anything_is_written(tmp_path, monke
             "no task of its own and reads no text .*with --task: .*mano",
         ),
         (Spiral(), Letters(), {"name": "a/b"}, "must be one folder's name"),
-        (Spiral(), Letters(), {"batch_tokens": 0}, "batch_tokens must be at least 1 .*, got 0"),
+        (Spiral(), Letters(), {"batch_tokens": 0}, "batch_tokens must be from 1 to .*, got 0"),
     ],
 )
 def test_what_cannot_be_run_is_one_line_and_nothing_is_written(
@@ -245,3 +246,56 @@ def test_peak_memory_does_not_grow_with_the_number_of_examples(tmp_path):
             )
         )
     assert peaks[1] - peaks[0] < 40, peaks
+
+
+def test_another_config_of_the_same_weights_is_another_model(tmp_path):
+    def model(theta: float) -> Spiral:
+        found = Spiral()
+        found.record = dataclasses.replace(found.record, config={"rope_theta": theta})
+        return found
+
+    extract(model(1e6), Letters(), cache_dir=tmp_path)
+    with pytest.raises(ConfigError, match=r"model\.config\.rope_theta \(1000000\.0 -> 3\.0\)"):
+        extract(model(3.0), Letters(), cache_dir=tmp_path)
+
+
+class Twice(Spiral):
+    """A gate of the wrong shape, from a user who forgot to squeeze it."""
+
+    def gate_logit(self, state, at=None):
+        return super().gate_logit(state, at)[..., None]
+
+
+def test_a_model_that_answers_wrongly_leaves_nothing_behind(tmp_path):
+    with pytest.raises(ConfigError, match=r"gate_logit\(\) of model spiral must give a floating"):
+        extract(Twice(), Letters(), cache_dir=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_option_that_does_not_exist_is_named(tmp_path):
+    with pytest.raises(
+        UnknownNameError, match=r"option of extract 'loop', did you mean lo"
+    ):
+        extract(Spiral(), Letters(), cache_dir=tmp_path, loop=3)
+
+
+@pytest.mark.parametrize("lost", ["id", "target", "hidden"])
+def test_arrays_that_went_missing_before_a_run_is_resumed_are_made_again(tmp_path, lost):
+    with pytest.raises(KeyboardInterrupt):
+        extract(Interrupted(), Letters(), cache_dir=tmp_path / "x")
+    (path,) = (tmp_path / "x" / "stores").glob("*.zarr")
+    shutil.rmtree(path / lost)
+    resumed = extract(Spiral(), Letters(), cache_dir=tmp_path / "x")
+    whole = extract(Spiral(), Letters(), cache_dir=tmp_path / "whole")
+    assert contents(resumed) == contents(whole)
+
+
+@pytest.mark.parametrize("line", ['{"a": 1}', "[1]", "null", '{"block": 1, "crc32c": 3}'])
+def test_a_foreign_line_in_the_journal_ends_what_is_believed(tmp_path, line):
+    with pytest.raises(KeyboardInterrupt):
+        extract(Interrupted(), Letters(), cache_dir=tmp_path / "x")
+    (journal,) = (tmp_path / "x").rglob("journal.jsonl")
+    journal.write_text(journal.read_text() + line + "\n")
+    resumed = extract(Spiral(), Letters(), cache_dir=tmp_path / "x")
+    whole = extract(Spiral(), Letters(), cache_dir=tmp_path / "whole")
+    assert contents(resumed) == contents(whole)

@@ -212,7 +212,7 @@ def test_a_small_budget_keeps_the_top_64(model, tmp_path):
 
 @pytest.mark.parametrize("logits", ["topk:0", "topk:321", "topk:x", "some", "none"])
 def test_other_choices_of_logits_are_refused(model, tmp_path, logits):
-    with pytest.raises(ConfigError, match=r"logits must be auto, full or topk:K .* 1 to 320"):
+    with pytest.raises(ConfigError, match=r"logits must be auto, full or topk:K.*, got "):
         extract(model, Quiz(), cache_dir=tmp_path, logits=logits)
 
 

@@ -11,6 +11,7 @@ from trajdiag.errors import ConfigError
 Pool = Literal["last", "mean"]
 TooLong = Literal["refuse", "truncate", "skip"]
 
+MOST_LOOPS = 4096
 _MOST = 2**31
 
 
@@ -64,19 +65,17 @@ class ExtractConfig:
     """Make the store again where there is one."""
 
     def __post_init__(self) -> None:
-        for option, least in (
-            ("loops", 1),
-            ("num_fewshot", 0),
-            ("window", 2),
-            ("batch_tokens", 1),
-            ("memory", 0.0),
-            ("logits_budget", 0.0),
+        for option, least, most in (
+            ("loops", 1, MOST_LOOPS),
+            ("num_fewshot", 0, _MOST),
+            ("window", 2, _MOST),
+            ("batch_tokens", 1, _MOST),
+            ("memory", 0.0, _MOST),
+            ("logits_budget", 0.0, _MOST),
         ):
             value = getattr(self, option)
-            if value is not None and not least <= value < _MOST:
-                raise ConfigError(
-                    f"{option} must be at least {least} and below {_MOST}, got {value}"
-                )
+            if value is not None and not least <= value <= most:
+                raise ConfigError(f"{option} must be from {least} to {most}, got {value}")
 
         if self.pool not in get_args(Pool):
             raise ConfigError(f"pool must be {' or '.join(get_args(Pool))}, got {self.pool!r}")

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from trajdiag.errors import ConfigError
-from trajdiag.extraction.prompts import encode
+from trajdiag.extraction.encoder import Encoder
 from trajdiag.extraction.questions import group_numbers, ordered
 from trajdiag.extraction.work import Classes, Work, one_row_each, starts
 from trajdiag.foreign import running
-from trajdiag.models.base import Tokenizer
 from trajdiag.store.columns import Columns
 from trajdiag.tasks.questions import Document, DocumentTask
 
@@ -32,7 +31,7 @@ class _Window:
     """int64 [example]: the predictions' numbers in the document."""
 
 
-def document_work(task: DocumentTask, tokenizer: Tokenizer, longest: int, *, inputs: bool) -> Work:
+def document_work(task: DocumentTask, encode: Encoder, longest: int, *, inputs: bool) -> Work:
     """The work of a task of running text, documents cut into windows of `longest` tokens.
 
     Raises ConfigError where a split has no token to predict.
@@ -40,7 +39,7 @@ def document_work(task: DocumentTask, tokenizer: Tokenizer, longest: int, *, inp
     with running(f"documents() of task {task.name}"):
         splits = task.documents()
     placed = ordered(task.name, splits, "documents")
-    encoded = [encode(tokenizer, document.text) for _, document in placed]
+    encoded = [encode(document.text) for _, document in placed]
     windows: list[_Window] = []
     for split in dict.fromkeys(split for split, _ in placed):
         of_split = [i for i, (name, _) in enumerate(placed) if name == split]
@@ -65,7 +64,7 @@ def document_work(task: DocumentTask, tokenizer: Tokenizer, longest: int, *, inp
         row=np.repeat(np.arange(count), counts),
         at=np.concatenate([window.at for window in windows]),
         decision=Classes(ids=None),
-        columns=_columns(placed, encoded, windows, tokenizer, inputs=inputs),
+        columns=_columns(placed, encoded, windows, encode, inputs=inputs),
         class_names=None,
     )
 
@@ -91,7 +90,7 @@ def _columns(
     placed: Sequence[tuple[str, Document]],
     encoded: Sequence[list[int]],
     windows: Sequence[_Window],
-    tokenizer: Tokenizer,
+    encode: Encoder,
     *,
     inputs: bool,
 ) -> Columns:
@@ -101,7 +100,7 @@ def _columns(
     pairs = list(zip(document.tolist(), index.tolist(), strict=True))
     texts = None
     if inputs:
-        texts = [tokenizer.decode(encoded[d][max(0, i - 31) : i + 1])[-_SHOWN:] for d, i in pairs]
+        texts = [encode.decode(encoded[d][max(0, i - 31) : i + 1])[-_SHOWN:] for d, i in pairs]
     return Columns(
         target=np.concatenate([window.target for window in windows]),
         difficulty=np.full(len(pairs), np.nan),

@@ -116,13 +116,9 @@ def _pooled(model: LoopedModel, state: Any, at: Positions, pool: Pool) -> Tensor
         return model.hidden(state, at)
     row, position = at
     everywhere = model.hidden(state)
-    upto = torch.arange(everywhere.shape[1], device=row.device) <= position[:, None]
-    weight = upto / upto.sum(1, keepdim=True)
-    # the rows of one document are not copied for each of its examples
-    means = torch.stack(
-        [w @ everywhere[r].float() for w, r in zip(weight, row.tolist(), strict=True)]
-    )
-    return means.to(everywhere.dtype)
+    places = zip(row.tolist(), position.tolist(), strict=True)
+    means = [everywhere[r, : p + 1].mean(0, dtype=torch.float32) for r, p in places]
+    return torch.stack(means).to(everywhere.dtype)
 
 
 def _mean_by(values: Tensor, example: Tensor, count: int) -> Tensor:

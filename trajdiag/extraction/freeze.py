@@ -192,10 +192,13 @@ def _of_text(config: ExtractConfig, model: LoopedModel) -> dict[str, Any]:
 
 def _identity(tokenizer: Tokenizer | None) -> str | None:
     """A hash that tells tokenizers apart: of tokenizer.json, or of a user's own's vocabulary."""
-    if tokenizer is None or hasattr(tokenizer, "sha256"):
-        return getattr(tokenizer, "sha256", None)
-    vocabulary = json.dumps(sorted(tokenizer.get_vocab().items()))
-    return hashlib.sha256(vocabulary.encode()).hexdigest()
+    if tokenizer is None:
+        return None
+    digest = getattr(tokenizer, "sha256", None)
+    if digest is None:
+        vocabulary = json.dumps(sorted(tokenizer.get_vocab().items()))
+        digest = hashlib.sha256(vocabulary.encode()).hexdigest()
+    return f"{digest}, bos {tokenizer.bos_token_id}, eos {tokenizer.eos_token_id}"
 
 
 def _text_bytes(columns: Columns) -> int:

@@ -8,6 +8,7 @@ from trajdiag.errors import CheckpointError, ConfigError
 from trajdiag.extraction import vocabulary
 from trajdiag.extraction.config import ExtractConfig
 from trajdiag.extraction.documents import document_work
+from trajdiag.extraction.encoder import Encoder
 from trajdiag.extraction.examples import example_work
 from trajdiag.extraction.prompts import LengthRule
 from trajdiag.extraction.questions import question_work
@@ -144,10 +145,12 @@ def plan(config: ExtractConfig, model: LoopedModel, task: AnyTask, loops: int, d
 
 def _work(config: ExtractConfig, model: LoopedModel, task: AnyTask, rule: LengthRule) -> Work:
     if isinstance(task, QuestionTask):
-        return question_work(task, tokenizer_of(model, task), rule, inputs=config.inputs)
+        encode = Encoder(tokenizer_of(model, task), model.vocab_size)
+        return question_work(task, encode, rule, inputs=config.inputs)
     if isinstance(task, DocumentTask):
         window = min(config.window, model.max_positions or config.window)
-        return document_work(task, tokenizer_of(model, task), window, inputs=config.inputs)
+        encode = Encoder(tokenizer_of(model, task), model.vocab_size)
+        return document_work(task, encode, window, inputs=config.inputs)
     work = example_work(task, inputs=config.inputs)
     longest = int(work.row_length.max())
     if model.max_positions is not None and longest > model.max_positions:

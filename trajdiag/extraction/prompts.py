@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from trajdiag.errors import ConfigError
 from trajdiag.extraction.config import TooLong
-from trajdiag.foreign import running
-from trajdiag.models.base import Tokenizer
+from trajdiag.extraction.encoder import Encoder
 from trajdiag.tasks.questions import Question
 
 
@@ -63,11 +62,9 @@ class Encoded:
     starts: list[int]
 
 
-def letters(
-    where: str, question: Question, tokenizer: Tokenizer, rule: LengthRule
-) -> Encoded | None:
+def letters(where: str, question: Question, encode: Encoder, rule: LengthRule) -> Encoded | None:
     """All that the choices share is prompt, such as a space that is a token of its own."""
-    whole = [encode(tokenizer, _text(question, choice)) for choice in question.choices]
+    whole = [encode(_text(question, choice)) for choice in question.choices]
     shared = _shared(whole)
     if not shared or any(len(tokens) != shared + 1 for tokens in whole):
         choice, tokens = next(
@@ -89,11 +86,11 @@ def letters(
 
 
 def continuations(
-    where: str, question: Question, tokenizer: Tokenizer, rule: LengthRule
+    where: str, question: Question, encode: Encoder, rule: LengthRule
 ) -> Encoded | None:
     """Tokenised as lm-evaluation-harness does: a choice is what follows the prompt's own tokens,
     and the prompt's last spaces belong to it. None where the question is left out."""
-    prompt, following = _split(question, tokenizer)
+    prompt, following = _split(question, encode)
     for choice, tokens in zip(question.choices, following, strict=True):
         if not tokens:
             raise ConfigError(f"{where}: choice {choice!r} adds no token to the prompt")
@@ -112,43 +109,18 @@ def continuations(
     return Encoded(rows=list(rows), at=starts[0], row=row, tokens=following, starts=starts)
 
 
-def encode(tokenizer: Tokenizer, text: str) -> list[int]:
-    """The text's tokens, with the tokenizer's own special ones unless the text begins with the
-    first of them already."""
-    bos = tokenizer.bos_token_id
-    begun = bos is not None and text.startswith(tokenizer.decode([bos]))
-    return _tokens(tokenizer, text, special=not begun)
-
-
-def _tokens(tokenizer: Tokenizer, text: str, *, special: bool) -> list[int]:
-    with running("the tokenizer's encode"):
-        found = tokenizer.encode(text, add_special_tokens=special)
-    if not isinstance(found, list) or not all(isinstance(token, int) for token in found):
-        raise ConfigError(
-            f"the tokenizer's encode must give a list of token ids, not {type(found).__name__}; "
-            "wrap it, as transformers.PreTrainedTokenizerFast(tokenizer_object=...) does"
-        )
-    return found
-
-
-def _split(question: Question, tokenizer: Tokenizer) -> tuple[list[int], list[list[int]]]:
+def _split(question: Question, encode: Encoder) -> tuple[list[int], list[list[int]]]:
     """The prompt's tokens, and those of each choice after it."""
     if not question.prompt:
-        first = tokenizer.bos_token_id
-        first = tokenizer.eos_token_id if first is None else first
-        if first is None:
-            raise ConfigError("an empty prompt needs a tokenizer that has a bos or an eos token")
-        found = [
-            _tokens(tokenizer, _text(question, choice), special=False)
-            for choice in question.choices
-        ]
+        first = encode.first()
+        found = [encode.plain(_text(question, choice)) for choice in question.choices]
         return [first], [tokens[tokens[:1] == [first] :] for tokens in found]
-    prompt = encode(tokenizer, question.prompt.rstrip())
-    whole = [encode(tokenizer, _text(question, choice)) for choice in question.choices]
+    prompt = encode(question.prompt.rstrip())
     if not prompt:
         raise ConfigError(f"the prompt of question {question.id} has no token")
     # a tokenizer that merges across the border may change the prompt's last token: the choice's
     # row keeps the prompt's own tokens, as lm-evaluation-harness does
+    whole = [encode(_text(question, choice)) for choice in question.choices]
     return prompt, [tokens[len(prompt) :] for tokens in whole]
 
 

@@ -6,6 +6,7 @@ from typing import TypeVar
 import numpy as np
 
 from trajdiag.errors import ConfigError
+from trajdiag.extraction.encoder import Encoder
 from trajdiag.extraction.prompts import (
     Encoded,
     LengthRule,
@@ -15,7 +16,6 @@ from trajdiag.extraction.prompts import (
 )
 from trajdiag.extraction.work import Continuations, Letters, Work, one_row_each, starts
 from trajdiag.foreign import running
-from trajdiag.models.base import Tokenizer
 from trajdiag.store.columns import Columns
 from trajdiag.store.schema import SPLITS
 from trajdiag.tasks.questions import Question, QuestionTask
@@ -34,9 +34,7 @@ def ordered(task: str, splits: Mapping[str, Sequence[Item]], what: str) -> list[
     return [(split, item) for split in SPLITS for item in splits.get(split, ())]
 
 
-def question_work(
-    task: QuestionTask, tokenizer: Tokenizer, rule: LengthRule, *, inputs: bool
-) -> Work:
+def question_work(task: QuestionTask, encode: Encoder, rule: LengthRule, *, inputs: bool) -> Work:
     """The work of a task of questions.
 
     Raises ConfigError naming the question whose choices cannot be told apart by their tokens, or
@@ -44,13 +42,13 @@ def question_work(
     """
     with running(f"questions() of task {task.name}"):
         splits = task.questions()
-    encode = letters if task.style == "letter" else continuations
+    pose = letters if task.style == "letter" else continuations
     encoded: list[Encoded] = []
     kept: dict[str, list[Question]] = {}
     for number, (split, question) in enumerate(ordered(task.name, splits, "questions")):
         where = f"question {question.id} (number {number + 1}) of task {task.name}"
         require_answerable(where, question)
-        if (found := encode(where, question, tokenizer, rule)) is not None:
+        if (found := pose(where, question, encode, rule)) is not None:
             encoded.append(found)
             kept.setdefault(split, []).append(question)
     placed = ordered(task.name, kept, "questions that fit the model's context")

@@ -29,10 +29,11 @@ def probe(model: LoopedModel, work: Work, reading: Reading) -> None:
     first = int(work.unit_examples[unit[0]])
     examples = range(first, first + 1)
     reading = dataclasses.replace(reading, loops=1)
+    model, rows = Checked(model), TokenBudget(1)
     with torch.inference_mode():
-        read = run_loops(Checked(model), work, unit, examples, reading)
-        for _ in trajectories(Checked(model), work, read, reading, block=0, first=first):
-            pass
+        for read in _within_memory(model, work, unit, examples, reading, rows, lambda line: None):
+            for _ in trajectories(model, work, read, reading, block=0, first=first):
+                pass
 
 
 def run(

@@ -34,7 +34,13 @@ def exact(z: Tensor) -> Tensor:
 def largest(z: Tensor, count: int) -> dict[str, Tensor]:
     """The `count` largest of `z` [row, vocab] and their ids, largest first, the lower id first
     among equals: [row, rank]."""
-    ids = z.topk(count, dim=1).indices.sort(dim=1).values
+    ids = z.topk(count, dim=1).indices
+    least = z.gather(1, ids).amin(1, keepdim=True)
+    # where equals stand on both sides of the border, topk takes any of them
+    torn = ((z >= least).sum(1) > count).nonzero()[:, 0]
+    if len(torn):
+        ids[torn] = z[torn].sort(dim=1, descending=True, stable=True).indices[:, :count]
+    ids = ids.sort(dim=1).values
     values, order = z.gather(1, ids).sort(dim=1, descending=True, stable=True)
     return {
         VOCABULARY + "top_logits": values,

@@ -42,6 +42,7 @@ class StoreRecord:
         return {
             "schema": self.schema,
             "model.sha256": self.model.get("sha256"),
+            **{f"model.config.{k}": v for k, v in (self.model.get("config") or {}).items()},
             "task.name": self.task.get("name"),
             **{f"task.{key}": value for key, value in (self.task.get("parameters") or {}).items()},
             **self.config,

@@ -68,6 +68,8 @@ class StoreWriter:
             self._checksums = self._read_journal()
             if _COLUMNS in self._checksums:
                 self._require_same_columns()
+                if not self._columns_are_whole():
+                    self._create_arrays()
             self._drop_damaged_blocks()
         except BaseException:
             self.close()
@@ -163,13 +165,13 @@ class StoreWriter:
         assert self._journal is not None
         whole, checksums = 0, {}
         for line in (self.path / JOURNAL).read_bytes().splitlines(keepends=True):
-            try:
-                entry = json.loads(line) if line.endswith(b"\n") else None
-            except ValueError:
-                entry = None
-            if entry is None:
+            if not line.endswith(b"\n"):
                 break
-            checksums[str(entry["block"])] = entry["crc32c"]
+            try:
+                entry = json.loads(line)
+                checksums[str(entry["block"])] = dict(entry["crc32c"])
+            except (ValueError, KeyError, TypeError):
+                break
             whole += len(line)
         os.truncate(self._journal, whole)
         return checksums
@@ -211,6 +213,19 @@ class StoreWriter:
                     f"store {self.path} was begun with other examples: {name} differs; a task must "
                     "make the same examples every time. --overwrite begins again"
                 )
+
+    def _columns_are_whole(self) -> bool:
+        """Whether every array's metadata and every column are what they were written as."""
+        specs = {name: spec for name, (spec, _) in self._columns.items()} | self.specs
+        metadata = all(
+            _content(self.path / name / GROUP) == _json(spec.metadata())
+            for name, spec in specs.items()
+        )
+        return metadata and all(
+            _content(self.path / name / key) == chunk
+            for name, (spec, values) in self._columns.items()
+            for key, chunk in column_chunks(spec, values).items()
+        )
 
     def _drop_damaged_blocks(self) -> None:
         """Forget blocks whose files are not what the journal says: they are written again."""
@@ -263,6 +278,11 @@ def existing_record(path: Path) -> StoreRecord | None:
 
 def _is_empty(path: Path) -> bool:
     return path.is_dir() and all(p.name.endswith(durable.PARTIAL) for p in path.iterdir())
+
+
+def _content(file: Path) -> bytes | None:
+    """The bytes of a file; None where there is none."""
+    return file.read_bytes() if file.is_file() else None
 
 
 def _chunks(array: np.ndarray, spec: ArraySpec, count: int) -> list[memoryview]:

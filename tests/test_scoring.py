@@ -218,7 +218,7 @@ def test_what_cannot_be_scored_is_refused_in_one_line(tmp_path):
     with pytest.raises(StoreError, match="no test split"):
         score(untested)
     store, _ = noisy(tmp_path / "a.zarr", examples=50)
-    with pytest.raises(UnknownNameError, match=r"'entropi'; existing: .*entropy"):
+    with pytest.raises(UnknownNameError, match=r"'entropi', did you mean entropy\? existing: "):
         score(store, readouts=("entropi",))
     with pytest.raises(UnknownNameError, match="unknown readout 'native'"):
         score(store, threshold={"native": 1.0})

@@ -14,7 +14,7 @@ class UnknownNameError(TrajdiagError):
 
     def __init__(self, kind: str, name: str, existing: Iterable[str], hint: str = "") -> None:
         names = sorted(existing)
-        close = difflib.get_close_matches(name, names, 1)
+        close = difflib.get_close_matches(str(name), names, 1, cutoff=0.8)
         super().__init__(
             f"unknown {kind} {name!r}"
             + (f", did you mean {close[0]}?" if close else ";")

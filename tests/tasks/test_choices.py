@@ -54,6 +54,19 @@ def test_letter_style_lists_the_choices_and_asks_for_a_letter(tmp_path: Path) ->
     assert task.class_names == ("A", "B", "C")
 
 
+def test_letters_as_choices_are_listed_by_the_prompt_itself(tmp_path: Path) -> None:
+    listed = {"prompt": "Is it?\nA. yes\nB. no\nAnswer:", "choices": ["A", "B"], "answer": "B"}
+    swapped = {**listed, "choices": ["B", "A"], "answer": 0}
+    path = written(tmp_path, listed, swapped, {**SEA, "few_shot": [listed]})
+    questions = all_questions(Choices(path=path, style="letter"))
+    assert (questions["1"].prompt, questions["1"].choices) == (listed["prompt"], ("A", "B"))
+    assert questions["1"].answer == 1
+    assert questions["2"].prompt == f"{listed['prompt']}\nA. B\nB. A\nAnswer:"
+    assert questions["3"].prompt == (
+        "Is it?\nA. yes\nB. no\nAnswer: B\n\nThe sea is\nA. wet\nB. dry\nAnswer:"
+    )
+
+
 @pytest.mark.parametrize(
     ("answer", "index"), [(2, 2), ("blue", 1), ("A", 0), ("C", 2), ("a pale green", 2)]
 )
@@ -174,6 +187,7 @@ def test_choices_with_their_own_space_need_no_delimiter(tmp_path: Path) -> None:
         ({**SKY, "choices": ["a"]}, "a question needs at least 2 choices, not 1"),
         ({**SKY, "choices": ["a", " "]}, "choice 1 is empty"),
         ({**SKY, "choices": ["a", "b", "a"]}, "choice 2 is choice 0 again: 'a'"),
+        ({**SKY, "choices": ["Yes", "No", "Yes "]}, "choice 2 is choice 0 again: 'Yes '"),
         ({**SKY, "choices": ["a", 2]}, "choice 1 must be text, not 2"),
         ({**SKY, "choices": ["a", "\udc00"]}, "choice 1 has half a character"),
         ({**SKY, "answer": 3}, "answer must be an index from 0 to 2, not 3"),
@@ -183,7 +197,8 @@ def test_choices_with_their_own_space_need_no_delimiter(tmp_path: Path) -> None:
         ({**SKY, "answer": "D"}, "answer 'D' is none of the 3 choices, nor a letter A to C"),
         ({**SKY, "answer": "1"}, "answer '1' is none of the 3 choices"),
         ({**SKY, "id": 1}, "id '1' is that of number 1 too"),
-        ({**SKY, "id": 1.5}, "id must be text, not 1.5"),
+        ({**SKY, "id": 1.5}, "id must be text or an integer, not 1.5"),
+        ({**SKY, "group": True}, "group must be text or an integer, not True"),
         ({**SKY, "group": ""}, "group is empty"),
         ({**SKY, "difficulty": "hard"}, "difficulty must be a finite number, not 'hard'"),
         ('{"prompt": "p", "choices": ["a", "b"], "answer": 0, "difficulty": NaN}', "not nan"),

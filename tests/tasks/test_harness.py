@@ -247,7 +247,7 @@ def test_an_unknown_task_lists_the_closest(tmp_path: Path, monkeypatch: pytest.M
     manager = tasks.TaskManager(include_path=folder, include_defaults=False)
     # Indexing all of lm-eval's own tasks takes many seconds.
     monkeypatch.setattr(tasks, "TaskManager", lambda **_: manager)
-    with pytest.raises(UnknownNameError, match=r"'sum_of_two'; existing: sums_of_two\. Those"):
+    with pytest.raises(UnknownNameError, match=r"'sum_of_two', did you mean sums_of_two\?"):
         Harness(task="sum_of_two", include_path=folder)
     with pytest.raises(ConfigError, match="include_path: no folder"):
         Harness(task="sums", include_path=str(tmp_path / "none"))

@@ -116,6 +116,13 @@ def test_an_unknown_task_lists_those_that_exist() -> None:
         make_task("mono")
 
 
+def test_a_misspelt_task_is_told_which_is_meant() -> None:
+    with pytest.raises(UnknownNameError, match=r"'party', did you mean parity\? existing: arith"):
+        make_task("party")
+    with pytest.raises(UnknownNameError, match=r"Is it choices:quiz\.jsonl"):
+        make_task("choises:quiz.jsonl")
+
+
 def test_an_unknown_option_lists_those_that_exist() -> None:
     with pytest.raises(UnknownNameError, match=r"task parity 'modulus'; existing: fit, max_diff"):
         make_task("parity", modulus=3)
@@ -138,7 +145,7 @@ def test_a_users_own_class_is_found_in_the_current_folder(
     task = make_task("users_own:Echo", rows="3")
     assert isinstance(task, Task)
     assert len(task.examples()["test"]) == 3
-    with pytest.raises(UnknownNameError, match=r"'Ecko'; existing: Echo, Examples, NoTask"):
+    with pytest.raises(UnknownNameError, match=r"'Ecko'; existing: Echo, NoTask$"):
         make_task("users_own:Ecko")
     with pytest.raises(ConfigError, match="NoTask is not a task"):
         make_task("users_own:NoTask")

@@ -17,7 +17,7 @@ LETTERS = string.ascii_uppercase
 
 KEYS = {
     "prompt": "text",
-    "choices": "a list of two or more texts",
+    "choices": "a list of two or more texts that differ in more than spaces around them",
     "answer": "the index of the right choice from 0, its text, or its letter A, B, ...",
     "id": "text or an integer; the record's line, or row, when absent",
     "group": "text or an integer: what is resampled and split together; itself when absent",
@@ -181,11 +181,13 @@ def _choices(record: Record) -> tuple[tuple[str, ...], int]:
     choices = tuple(record.plain(f"choice {i}", choice) for i, choice in enumerate(found))
     if len(choices) < 2:
         record.refuse(f"a question needs at least 2 choices, not {len(choices)}")
+    seen: dict[str, int] = {}
     for index, choice in enumerate(choices):
-        if not choice.strip():
+        plain = choice.strip()
+        if not plain:
             record.refuse(f"choice {index} is empty")
-        if choice in choices[:index]:
-            record.refuse(f"choice {index} is choice {choices.index(choice)} again: {choice!r:.60}")
+        if seen.setdefault(plain, index) != index:
+            record.refuse(f"choice {index} is choice {seen[plain]} again: {choice!r:.60}")
     return choices, _answer(record, choices)
 
 

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from trajdiag.errors import ConfigError
-from trajdiag.tasks.foreign import running
+from trajdiag.foreign import running
 from trajdiag.tasks.questions import Question
 from trajdiag.tasks.records import is_whole
 

@@ -51,6 +51,8 @@ class Record:
             return str(value)
         if value is None:
             return None
+        if not isinstance(value, str):
+            self.refuse(f"{key} must be text or an integer, not {value!r:.60}")
         if self.plain(key, value) == "":
             self.refuse(f"{key} is empty")
         return value

@@ -10,12 +10,11 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from trajdiag.errors import ConfigError, UnknownNameError
 from trajdiag.foreign import import_class, running
 from trajdiag.tasks.arithmetic import Arithmetic
-from trajdiag.tasks.base import Task
 from trajdiag.tasks.choices import Choices
+from trajdiag.tasks.foreign import AnyTask, require_task
 from trajdiag.tasks.harness import Harness
 from trajdiag.tasks.mano import Mano
 from trajdiag.tasks.parity import Parity
-from trajdiag.tasks.questions import DocumentTask, QuestionTask
 from trajdiag.tasks.text import Text
 
 TASKS: dict[str, type] = {
@@ -30,8 +29,6 @@ TASKS: dict[str, type] = {
 stands for the word in capitals is the task's first option."""
 
 _SPELLED = {spelling.partition(":")[0]: spelling for spelling in TASKS if ":" in spelling}
-
-AnyTask = Task | QuestionTask | DocumentTask
 
 
 def task_names() -> list[str]:
@@ -71,12 +68,7 @@ def make_task(name: str, **options: Any) -> AnyTask:
         options = {key: _convert(key, value, fields[key]) for key, value in options.items()}
     with running(f"making task {name}"):
         task = task_class(**options)
-    if not isinstance(task, AnyTask):
-        raise ConfigError(
-            f"{name} is not a task: it must have what trajdiag.tasks.base.Task, or QuestionTask or "
-            "DocumentTask of trajdiag.tasks.questions, lists"
-        )
-    return task
+    return require_task(task)
 
 
 def _misspelt(head: str) -> str | None:

@@ -73,9 +73,16 @@ def require_class_names(task: Task | QuestionTask, classes: int) -> None:
 def shown(value: object) -> str:
     """What came, on one line and not too long."""
     try:
-        return " ".join(repr(value).split())[:60]
+        # a numpy text is shown as any other
+        text = repr(str(value) if isinstance(value, str) else value)
+        return " ".join(text.split())[:60]
     except ValueError:  # an integer of thousands of digits
         return f"an {type(value).__name__} too long to show"
+
+
+def named(value: object) -> str:
+    """A name as it is where it can be printed, else as what came is shown."""
+    return value if isinstance(value, str) and value.isprintable() else shown(value)
 
 
 def _require_classes(task: Task) -> None:

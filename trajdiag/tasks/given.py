@@ -12,7 +12,7 @@ from trajdiag.errors import ConfigError
 from trajdiag.foreign import running
 from trajdiag.names import require_name
 from trajdiag.tasks.base import SPLITS
-from trajdiag.tasks.foreign import require_class_names, require_task, shown
+from trajdiag.tasks.foreign import named, require_class_names, require_task, shown
 from trajdiag.tasks.harness import Harness
 from trajdiag.tasks.questions import Document, DocumentTask, Question, QuestionTask, Scoring, Style
 from trajdiag.tasks.records import is_whole
@@ -150,9 +150,7 @@ def _items(
         if not isinstance(found, Mapping):
             raise ConfigError(f"{where} must give a dict of lists of {of_kind}, not {shown(found)}")
         if odd := [split for split in found if split not in SPLITS]:
-            names = ", ".join(
-                s if isinstance(s, str) and s.isprintable() else shown(s) for s in odd
-            )
+            names = ", ".join(map(named, odd))
             raise ConfigError(f"{where} has splits {names}; known are {', '.join(SPLITS)}")
         parts = {split: found[split] for split in SPLITS if split in found}
         for split, part in parts.items():

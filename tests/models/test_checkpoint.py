@@ -147,7 +147,7 @@ def test_tensors_that_do_not_fit_are_named(folder, changes, message):
 
 
 def test_all_faults_are_named_at_once_and_long_lists_are_cut(folder):
-    change_config(folder, num_hidden_layers=3)
+    change_config(folder, num_hidden_layers=3, layer_types=None)
     change_tensors(folder, **{"model.extra.weight": torch.ones(2)})
     assert_refused(folder, "missing model.layers.2.*and 6 more; unexpected model.extra.weight")
 

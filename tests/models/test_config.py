@@ -34,6 +34,34 @@ VARIANTS = {
     "no dtype": ({"dtype": None}, {"dtype": None}),
     "tied": ({"tie_word_embeddings": True}, {"tie_word_embeddings": True}),
     "window not in use": ({"sliding_window": 4096}, {}),
+    "rope of each layer type": (
+        {
+            "rope_theta": None,
+            "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 5e4}},
+        },
+        {"rope_theta": 5e4},
+    ),
+    "rope that was not scaled": (
+        {"rope_parameters": {"rope_theta": 1e6, "factor": 1.0, "beta_fast": None}},
+        {"rope_theta": 1e6},
+    ),
+    "float64": ({"dtype": "float64"}, {"dtype": "float64"}),
+    "nothing asked for": (
+        {"clip_qkv": None, "attn_scale": 0, "attention_sinks": [], "qk_norm": False},
+        {},
+    ),
+    "bookkeeping": (
+        {
+            "_name_or_path": "mine",
+            "auto_map": {"AutoConfig": "configuration_ouro.OuroConfig"},
+            "id2label": {"0": "LABEL_0"},
+            "num_experts": 1,
+            "is_causal": True,
+            "resid_pdrop": 0.1,
+            "temperature": 0.6,
+        },
+        {},
+    ),
     "no gate": ({"trajdiag": {"gate": "none"}}, {"gate": "none"}),
 }
 
@@ -79,6 +107,47 @@ REFUSED = {
     "gate": ({"trajdiag": {"gate": "cubic"}}, "existing: none, linear, mlp"),
     "section": ({"trajdiag": "mlp"}, "trajdiag must be an object"),
     "layer_types text": ({"layer_types": 3}, "layer_types"),
+    "layer_types of another depth": (
+        {"layer_types": ["full_attention"] * 3},
+        "layer_types must name 2 layers, not 3",
+    ),
+    "scaling without a type": ({"rope_scaling": {"factor": 2.0}}, "rope_scaling.*factor = 2.0"),
+    "default scaling with a factor": (
+        {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "factor": 8}},
+        "rope_parameters with factor = 8",
+    ),
+    "yarn in one layer type": (
+        {"rope_parameters": {"full_attention": {"rope_type": "yarn", "rope_theta": 1e6}}},
+        "rope_parameters.full_attention of type 'yarn'",
+    ),
+    "two bases": (
+        {"rope_parameters": {"a": {"rope_theta": 1e6}, "b": {"rope_theta": 1e4}}},
+        "rope_parameters.b.rope_theta = 10000.0",
+    ),
+    "endless loops": (
+        {"total_ut_steps": 2**28},
+        "total_ut_steps must be .* to 4096, not 268435456",
+    ),
+    "two-way": ({"is_causal": False}, "is_causal = False"),
+    "clipped": ({"clip_qkv": 8}, "clip_qkv = 8 is not supported; if it does not change the maths"),
+    "attention's scale": ({"attn_scale": 0.5}, "attn_scale = 0.5"),
+    "query's scale": ({"query_pre_attn_scalar": 256}, "query_pre_attn_scalar = 256"),
+    "rope by pairs": ({"rope_interleaved": True}, "rope_interleaved = True"),
+    "experts": ({"num_experts": 8}, "num_experts = 8"),
+    "sinks": ({"attention_sinks": True}, "attention_sinks = True"),
+    "embedding's scale": ({"scale_emb": 12}, "scale_emb = 12"),
+    "residual's scale": ({"residual_scale": 0.5}, "residual_scale = 0.5"),
+    "norm": ({"norm_type": "layernorm"}, "norm_type = 'layernorm'"),
+    "a long value": ({"pattern": "x" * 10**5}, r"pattern = 'x{56}\.\.\. is not"),
+    **{
+        f"{key} {value!s:.6}": ({key: value}, f"{key} must be a whole number from 1 to")
+        for key in ("max_position_embeddings", "total_ut_steps")
+        for value in ("64", [64], 0, -1, 1.5, True, 10**400)
+    },
+    **{
+        f"{key} beyond all": ({key: 10**400}, rf"{key} must be a positive .*, not 10+\.\.\.$")
+        for key in ("rope_theta", "rms_norm_eps")
+    },
 }
 
 

@@ -232,3 +232,19 @@ def test_what_cannot_be_a_repository_is_not_asked_for(cache, name):
     assert not is_hub_id(name)
     with pytest.raises(UnknownNameError, match=r"existing: .*huginn, .*a hub id \(owner/name\)"):
         load_model(name)
+
+
+@pytest.mark.parametrize("offline", [True, False])
+def test_a_damaged_cache_is_one_line_that_says_what_to_remove(cache, monkeypatch, offline):
+    use_hub(monkeypatch, cache, offline=offline)
+    fill(snapshot_folder(cache, OURO))
+    branch = cache / "models--ByteDance--Ouro-1.4B" / "refs" / "main"
+    for damage in (lambda: branch.write_bytes(b"\xff\xfe"), branch.mkdir):
+        branch.unlink(missing_ok=True)
+        damage()
+        with pytest.raises(
+            CheckpointError, match=r"look up 'main' of .*; .* remove .*refs"
+        ) as said:
+            load_model("ouro-1.4b")
+        assert "\n" not in str(said.value)
+        assert not is_cached(OURO)

@@ -90,6 +90,8 @@ def test_a_configuration_survives_a_round_trip():
         {"rope_theta": 50000, "rope_base": None},
         {"rope_parameters": {"rope_theta": 50000, "rope_type": "default"}, "rope_base": None},
         {"rope_scaling": None, "tie_word_embeddings": True},
+        {"max_position_embeddings": 4096, "num_hidden_layers": 8},
+        {"rope_parameters": {"full_attention": {"rope_theta": 50000}}},
     ],
 )
 def test_the_names_that_transformers_uses_are_understood(names):
@@ -132,10 +134,20 @@ UNSUPPORTED: list[dict[str, Any]] = [
     {"state_init": "normal"},
     {"test_time_noise": 0.1},
     {"tie_word_embeddings": False},
+    {"layer_types": ["full_attention", "sliding_attention"] * 4},
+    {"layer_types": ["full_attention"]},
+    {"rope_scaling": {"factor": 2.0}},
+    {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}},
+    {"rope_interleaved": False},
+    {"is_causal": False},
+    {"clip_qkv": 8},
+    {"norm_type": "layernorm"},
+    {"max_position_embeddings": 8192},
+    {"init_values": {"std": 10**400}},
 ]
 
 
-@pytest.mark.parametrize("keys", UNSUPPORTED, ids=str)
+@pytest.mark.parametrize("keys", UNSUPPORTED, ids=lambda keys: str(keys)[:60])
 def test_a_key_that_asks_for_other_maths_is_refused_by_name(keys):
     with pytest.raises(CheckpointError, match=f"config.json: .*{next(iter(keys))}") as refusal:
         HuginnConfig.from_json(RELEASED | keys)
@@ -154,10 +166,14 @@ WRONG: list[dict[str, Any]] = [
     {"qk_bias": "yes"},
     {"tie_embeddings": 1},
     {"bias": "no"},
+    {"mean_recurrence": 2**28},
+    {"rope_base": 10**400},
+    {"norm_eps": 10**400},
+    *({"block_size": value} for value in ("64", [64], 0, -1, True)),
 ]
 
 
-@pytest.mark.parametrize("keys", WRONG, ids=str)
+@pytest.mark.parametrize("keys", WRONG, ids=lambda keys: str(keys)[:60])
 def test_a_value_that_is_no_size_is_refused_by_name(keys):
     with pytest.raises(CheckpointError, match=f"{next(iter(keys))} must be"):
         HuginnConfig.from_json(RELEASED | keys)

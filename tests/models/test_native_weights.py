@@ -172,7 +172,49 @@ def test_a_config_that_transformers_refuses_is_one_line(
 def test_no_loops_are_refused(family: str, tmp_path: Path) -> None:
     path = tiny(family, tmp_path) / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {LOOPS[family]: 0}))
-    with pytest.raises(CheckpointError, match=r"0 loops|must be at least 1"):
+    with pytest.raises(CheckpointError, match=r"from 1 to 4096, not 0|must be at least 1"):
+        opened(family, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("loops", 2**28, "must be a whole number from 1 to 4096, not 268435456"),
+        ("loops", 10**400, "is too large"),
+        *(
+            ("max_position_embeddings", value, "max_position_embeddings")
+            for value in ("64", [64], 0, -1, 1.5, True, 10**400)
+        ),
+        ("initializer_range", 10**400, r"initializer_range = 10+\.\.\. is too large"),
+        ("dtype", "float8", r"unknown dtype 'float8'; existing: bfloat16, float16, float32, float"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_numbers_that_cannot_be_run_are_named_in_one_line(
+    family: str, folder: Path, tmp_path: Path, key: str, value: Any, said: str
+) -> None:
+    key = LOOPS[family] if key == "loops" else key
+    content = json.loads((folder / "config.json").read_text()) | {key: value}
+    (tmp_path / "config.json").write_text(json.dumps(content))
+    (tmp_path / WEIGHTS).symlink_to(folder / WEIGHTS)
+    with pytest.raises(CheckpointError, match=said) as caught:
+        opened(family, tmp_path)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 500
+
+
+def test_a_config_may_begin_with_a_byte_order_mark(
+    family: str, folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "config.json").write_text((folder / "config.json").read_text(), "utf-8-sig")
+    (tmp_path / WEIGHTS).symlink_to(folder / WEIGHTS)
+    assert opened(family, tmp_path).record == opened(family, folder).record
+
+
+def test_a_tied_head_that_differs_is_refused_and_names_both(family: str, tmp_path: Path) -> None:
+    path = tiny(family, tmp_path) / "config.json"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content | {"tie_word_embeddings": True}))
+    with pytest.raises(CheckpointError, match=r"ties the head, but lm_head\.w.* model\.embed_tok"):
         opened(family, tmp_path)
 
 

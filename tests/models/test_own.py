@@ -109,7 +109,7 @@ def test_all_that_is_missing_or_wrong_is_on_one_line():
     with pytest.raises(ConfigError) as raised:
         require_model(Half())
     said = str(raised.value)
-    assert "Half is not a looped model: loops must be an integer from 1, not 0" in said
+    assert "Half is not a looped model: loops must be an integer from 1 to 4096, not 0" in said
     assert "vocab_size must be an integer from 1 (missing)" in said
     assert "device must be a torch.device, not 'cpu'" in said
     for method in ("step", "hidden", "head", "gate_logit"):
@@ -185,7 +185,8 @@ def test_what_the_users_code_raises_says_where():
     with pytest.raises(ConfigError, match=r"users_looped:Leaves failed: SystemExit: bye"):
         load_model("users_looped:Leaves")
     with pytest.raises(
-        UnknownNameError, match=r"'Brocken'; existing: Broken, Leaves, Placed, Tiny"
+        UnknownNameError,
+        match=r"'Brocken', did you mean Broken\? existing: Broken, Leaves, Placed$",
     ):
         load_model("users_looped:Brocken")
     with pytest.raises(ConfigError, match="importing nowhere failed: ModuleNotFoundError"):
@@ -197,3 +198,22 @@ def test_options_of_other_models_are_refused():
         load_model(NAME, revision="main")
     with pytest.raises(ConfigError, match=r"an initial state is not for .*TinyLooped"):
         load_model(NAME, initial_state="zeros")
+
+
+@pytest.mark.parametrize("fault", [RuntimeError("no\nluck"), SystemExit(3)], ids=["error", "exit"])
+@pytest.mark.parametrize("method", ["eval", "state_dict", "begin", "step", "hidden", "head"])
+def test_whatever_its_code_does_tracing_says_which_method_in_one_line(method, fault):
+    def broken(*_, **__):
+        raise fault
+
+    model = TinyLooped()
+    setattr(model, method, broken)
+    with pytest.raises(ConfigError, match=r"failed: (RuntimeError: no luck|SystemExit: 3) \(test_"):
+        trace(model, IDS)
+
+
+def test_a_dtype_that_no_store_holds_and_endless_loops_are_refused():
+    model = TinyLooped()
+    model.dtype, model.loops = torch.float64, 2**28
+    with pytest.raises(ConfigError, match=r"from 1 to 4096, not 268435456; dtype must be torch\.f"):
+        require_model(model)

@@ -129,3 +129,54 @@ def test_fresh_matrices_have_the_stated_spread():
     decoder = create_model(config, 0)
     assert decoder.model.embed_tokens.weight.std().item() == pytest.approx(0.1, rel=0.05)
     assert torch.equal(decoder.model.norm.weight, torch.ones(64))
+
+
+def test_a_folder_without_a_model_that_hides_the_hubs_is_said_to(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("ouro-1.4b", "someone/looped"):
+        (tmp_path / folder).mkdir(parents=True)
+    for name in ("ouro-1.4b", "ouro-1.4b/"):
+        with pytest.raises(
+            CheckpointError, match=r"folder ouro-1\.4b .* hides .*give --model ByteDance/Ouro-1\.4B"
+        ):
+            load_model(name)
+    with pytest.raises(CheckpointError, match=r"folder someone/looped .* hides .*: rename it"):
+        load_model("someone/looped")
+    with pytest.raises(CheckpointError, match=r"is not a checkpoint: it has no config\.json"):
+        load_model(tmp_path / "ouro-1.4b")
+
+
+@pytest.mark.parametrize("name", ["", "x" * 300, "x/" * 4000, "no\0name"])
+def test_what_no_folder_is_called_is_an_unknown_name(tmp_path, monkeypatch, name):
+    write_checkpoint(tmp_path, random_decoder())
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UnknownNameError, match="unknown model"):
+        load_model(name)
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("https://huggingface.co/ByteDance/Ouro-1.4B", "give --model ByteDance/Ouro-1.4B$"),
+        ("https://hf.co/a/b/", "give --model a/b$"),
+        ("https://huggingface.co/a/b/tree/v2", "give --model a/b --revision v2$"),
+        ("hf://a/b", "give --model a/b$"),
+        ("https://example.org/a/b", r"is a folder or a hub id \(owner/name\), not an address"),
+    ],
+)
+def test_an_address_is_answered_with_the_id_to_use(address, said):
+    with pytest.raises(ConfigError, match=said):
+        load_model(address)
+
+
+@pytest.mark.parametrize("revision", ["", " ", "a\0b", "a\nb", "x" * 300])
+def test_what_no_revision_is_called_is_refused(revision):
+    with pytest.raises(ConfigError, match="a revision is a branch, a tag or a commit, not '"):
+        load_model("ouro-1.4b", revision=revision)
+
+
+def test_a_config_may_begin_with_a_byte_order_mark(tmp_path):
+    write_checkpoint(tmp_path, random_decoder())
+    path = tmp_path / "config.json"
+    path.write_text(path.read_text(encoding="utf-8"), encoding="utf-8-sig")
+    assert load_model(tmp_path, device="cpu").record.family == "ouro"

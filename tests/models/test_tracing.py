@@ -46,7 +46,7 @@ def test_a_model_without_a_gate_traces_none():
         ([[[1]]], {}, r"\[row, position\]"),
         ([], {}, "input_ids"),
         ([1, 99], {}, "run from 1 to 99"),
-        ([1, 2], {"loops": 0}, "loops must be at least 1, not 0"),
+        ([1, 2], {"loops": 0}, "loops must be a whole number from 1 to 4096, not 0"),
         ([1, 2], {"attention_mask": [1]}, "shape of input_ids"),
         ([1, 2], {"attention_mask": [1, 3]}, "1 on real tokens and 0 on padding"),
         ([[1, 2], [3, 4]], {"attention_mask": [[1, 1], [0, 0]]}, "row 1 without a real token"),

@@ -1,35 +1,26 @@
 """The Ouro configuration: what config.json says, checked so that nothing that changes the maths is
 passed over."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from trajdiag.errors import CheckpointError, ConfigError
+from trajdiag.models.config_keys import (
+    MOST_LOOPS,
+    NEUTRAL,
+    plain_rope_theta,
+    refuse_other_keys,
+    refuse_other_layers,
+    require_positive,
+    require_whole,
+    shown,
+)
 
 ModelGate = Literal["none", "linear", "mlp"]
 MODEL_GATES: tuple[ModelGate, ...] = get_args(ModelGate)
-_LARGEST = 2**28
-DTYPES = ("float32", "bfloat16", "float16")
-
-_NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "attention_bias": (None, False),
-    "attention_multiplier": (None,),
-    "attn_logit_softcapping": (None,),
-    "embedding_multiplier": (None, 1.0),
-    "final_logit_softcapping": (None,),
-    "hidden_act": (None, "silu", "swish"),
-    "logit_scale": (None, 1.0),
-    "logits_scaling": (None, 1.0),
-    "mlp_bias": (None, False),
-    "partial_rotary_factor": (None, 1.0),
-    "qk_norm": (None, False),
-    "quantization_config": (None,),
-    "residual_multiplier": (None, 1.0),
-    "use_qk_norm": (None, False),
-}
-"""Keys whose other values ask for maths this decoder does not have."""
+DTYPES = ("float32", "bfloat16", "float16", "float64")
+"""What a config.json may name; float16 and float64 are computed in float32."""
 
 _REQUIRED = (
     "vocab_size",
@@ -37,6 +28,24 @@ _REQUIRED = (
     "intermediate_size",
     "num_hidden_layers",
     "num_attention_heads",
+)
+_OPTIONAL = (
+    "total_ut_steps",
+    "rms_norm_eps",
+    "tie_word_embeddings",
+    "max_position_embeddings",
+    "initializer_range",
+)
+_KNOWN = frozenset(
+    {
+        *_REQUIRED,
+        *_OPTIONAL,
+        *("num_key_value_heads", "head_dim", "layer_types"),
+        *("rope_theta", "rope_scaling", "rope_parameters"),
+        *("use_sliding_window", "sliding_window", "max_window_layers"),
+        # Which loop's logits the released code answers with; all loops are read here.
+        *("early_exit_threshold", "early_exit_step", "exit_at_step", "use_weighted_exit"),
+    }
 )
 
 
@@ -64,18 +73,12 @@ class OuroConfig:
     """`linear` is Ouro's own; `none` and `mlp` are said under config.json's key `trajdiag`."""
 
     def __post_init__(self) -> None:
-        for name in (*_REQUIRED, "num_key_value_heads", "head_dim", "total_ut_steps"):
-            value = getattr(self, name)
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            if not whole or not 1 <= value <= _LARGEST:
-                raise ConfigError(
-                    f"{name} must be a whole number from 1 to {_LARGEST}, not {value!r}"
-                )
+        sizes = ("num_key_value_heads", "head_dim", "max_position_embeddings")
+        for name in (*_REQUIRED, *sizes):
+            require_whole(name, getattr(self, name))
+        require_whole("total_ut_steps", self.total_ut_steps, most=MOST_LOOPS)
         for name in ("rope_theta", "rms_norm_eps"):
-            value = getattr(self, name)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not number or not 0 < value < math.inf:
-                raise ConfigError(f"{name} must be a positive number, not {value!r}")
+            require_positive(name, getattr(self, name))
         if self.num_attention_heads % self.num_key_value_heads:
             raise ConfigError(
                 f"num_attention_heads ({self.num_attention_heads}) must be a multiple of "
@@ -85,12 +88,14 @@ class OuroConfig:
             raise ConfigError(f"head_dim must be even for rotary embeddings, not {self.head_dim}")
         if not isinstance(self.tie_word_embeddings, bool):
             raise ConfigError(
-                f"tie_word_embeddings must be a bool, not {self.tie_word_embeddings!r}"
+                f"tie_word_embeddings must be a bool, not {shown(self.tie_word_embeddings)}"
             )
         if self.gate not in MODEL_GATES:
-            raise ConfigError(f"unknown gate {self.gate!r}; existing: {', '.join(MODEL_GATES)}")
+            raise ConfigError(
+                f"unknown gate {shown(self.gate)}; existing: {', '.join(MODEL_GATES)}"
+            )
         if self.dtype is not None and self.dtype not in DTYPES:
-            raise ConfigError(f"unknown dtype {self.dtype!r}; existing: {', '.join(DTYPES)}")
+            raise ConfigError(f"unknown dtype {shown(self.dtype)}; existing: {', '.join(DTYPES)}")
 
     @classmethod
     def from_sizes(
@@ -128,7 +133,12 @@ class OuroConfig:
 
         Raises CheckpointError naming the key that is missing, wrong, or asks for unsupported maths.
         """
-        _refuse_unsupported(config)
+        refuse_other_keys(config, read=_KNOWN, neutral=NEUTRAL)
+        if config.get("use_sliding_window") and config.get("sliding_window") is not None:
+            raise CheckpointError(
+                f"config.json: sliding_window = {shown(config['sliding_window'])} in use is not "
+                "supported"
+            )
         missing = [name for name in _REQUIRED if config.get(name) is None]
         if missing:
             raise CheckpointError(f"config.json lacks {', '.join(missing)}")
@@ -142,24 +152,14 @@ class OuroConfig:
                 or hidden % heads
             ):
                 raise CheckpointError(
-                    f"config.json has no head_dim, and hidden_size ({hidden!r}) is not a multiple "
-                    f"of num_attention_heads ({heads!r})"
+                    f"config.json has no head_dim, and hidden_size ({shown(hidden)}) is not a "
+                    f"multiple of num_attention_heads ({shown(heads)})"
                 )
             head_dim = hidden // heads
         dtype = config.get("dtype") or config.get("torch_dtype")
-        optional = {
-            name: config[name]
-            for name in (
-                "total_ut_steps",
-                "rms_norm_eps",
-                "tie_word_embeddings",
-                "max_position_embeddings",
-                "initializer_range",
-            )
-            if config.get(name) is not None
-        }
+        optional = {name: config[name] for name in _OPTIONAL if config.get(name) is not None}
         try:
-            return cls(
+            found = cls(
                 **{name: config[name] for name in _REQUIRED},
                 num_key_value_heads=_or(config.get("num_key_value_heads"), heads),
                 head_dim=head_dim,
@@ -170,6 +170,8 @@ class OuroConfig:
             )
         except ConfigError as error:
             raise CheckpointError(f"config.json: {error}") from error
+        refuse_other_layers(config, found.num_hidden_layers)
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """The content of config.json, readable by other Ouro code; `trajdiag` names the gate."""
@@ -209,7 +211,7 @@ def trajdiag_section(config: Mapping[str, Any]) -> Mapping[str, Any]:
     if section is None:
         return {}
     if not isinstance(section, Mapping):
-        raise CheckpointError(f"config.json: trajdiag must be an object, not {section!r}")
+        raise CheckpointError(f"config.json: trajdiag must be an object, not {shown(section)}")
     return section
 
 
@@ -217,37 +219,9 @@ def _or(value: Any, default: Any) -> Any:
     return default if value is None else value
 
 
-def _refuse_unsupported(config: Mapping[str, Any]) -> None:
-    for key, neutral in _NEUTRAL.items():
-        if config.get(key) not in neutral:
-            raise CheckpointError(f"config.json: {key} = {config[key]!r} is not supported")
-    layer_types = _or(config.get("layer_types"), [])
-    if not isinstance(layer_types, list):
-        raise CheckpointError(f"config.json: layer_types must be a list, not {layer_types!r}")
-    other = sorted({str(kind) for kind in layer_types} - {"full_attention"})
-    if other:
-        raise CheckpointError(f"config.json: layer_types with {', '.join(other)} is not supported")
-    if config.get("use_sliding_window") and config.get("sliding_window") is not None:
-        raise CheckpointError(
-            f"config.json: sliding_window = {config['sliding_window']!r} in use is not supported"
-        )
-
-
 def _rope_theta(config: Mapping[str, Any]) -> Any:
-    """The rotary base, from `rope_parameters` (transformers 5) or from `rope_theta`."""
-    theta = config.get("rope_theta")
-    for key in ("rope_scaling", "rope_parameters"):
-        rope = config.get(key)
-        if rope is None:
-            continue
-        if not isinstance(rope, Mapping):
-            raise CheckpointError(f"config.json: {key} must be an object, not {rope!r}")
-        kind = rope.get("rope_type") or rope.get("type") or "default"
-        if kind != "default":
-            raise CheckpointError(f"config.json: {key} of type {kind!r} is not supported")
-        if rope.get("partial_rotary_factor") not in (None, 1.0):
-            raise CheckpointError(f"config.json: {key} with partial_rotary_factor is not supported")
-        theta = _or(rope.get("rope_theta"), theta)
+    """The rotary base: where it is said twice, transformers 5's word counts."""
+    theta = _or(plain_rope_theta(config), config.get("rope_theta"))
     if theta is None:
         raise CheckpointError("config.json lacks rope_theta (or rope_parameters.rope_theta)")
     return theta

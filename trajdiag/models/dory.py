@@ -80,7 +80,9 @@ class DoryRecurrence:
 
 def load(source: ModelSource) -> NativeModel:
     """Open a Dory checkpoint. Raises CheckpointError for what it cannot read or step rightly."""
-    opened = open_network(source, "dory", attention="sdpa", refuse=_refuse)
+    opened = open_network(
+        source, "dory", attention="sdpa", loops=["n_recurrent_loops"], refuse=_refuse
+    )
     return NativeModel(
         opened.network,
         DoryRecurrence(opened.network),

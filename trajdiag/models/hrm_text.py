@@ -64,7 +64,7 @@ class HrmTextRecurrence:
 
 def load(source: ModelSource) -> NativeModel:
     """Open an HRM-Text checkpoint. Raises CheckpointError for what it cannot read."""
-    opened = open_network(source, "hrm_text", attention="sdpa")
+    opened = open_network(source, "hrm_text", attention="sdpa", loops=["H_cycles", "L_cycles"])
     return NativeModel(
         opened.network,
         HrmTextRecurrence(opened.network),

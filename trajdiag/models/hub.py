@@ -55,7 +55,10 @@ def hub_name(repository: str) -> str:
 
 def is_cached(repository: str) -> bool:
     """Whether `snapshot` would do without the hub."""
-    found = _cached(repository, _MAIN)
+    try:
+        found = _cached(repository, _MAIN)
+    except CheckpointError:
+        return False
     return found is not None and not _missing(found.folder)
 
 
@@ -93,7 +96,7 @@ def snapshot(repository: str, revision: str | None = None) -> Snapshot:
 
 
 def _cached(repository: str, wanted: str) -> Snapshot | None:
-    """What the cache has, whole or not."""
+    """What the cache has, whole or not. Raises CheckpointError where it cannot be read."""
     from huggingface_hub import constants, snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
@@ -112,6 +115,12 @@ def _cached(repository: str, wanted: str) -> Snapshot | None:
         if folder is None:
             return None
         return Snapshot(folder=Path(folder), commit=Path(folder).name, interrupted=True)
+    except (OSError, ValueError) as error:
+        cache = Path(constants.HF_HUB_CACHE) / f"models--{repository.replace('/', '--')}"
+        raise CheckpointError(
+            f"cannot look up {wanted[:80]!r} of {repository} in the hub's cache "
+            f"({_one_line(error)}); check the name, or remove {cache / 'refs'} and ask the hub anew"
+        ) from error
     return Snapshot(folder=Path(folder), commit=Path(folder).name)
 
 

@@ -8,36 +8,41 @@ from typing import Any
 
 from trajdiag.errors import CheckpointError, ConfigError
 from trajdiag.models.config import DTYPES
+from trajdiag.models.config_keys import (
+    MOST_LOOPS,
+    NEUTRAL,
+    plain_rope_theta,
+    refuse_other_keys,
+    refuse_other_layers,
+    require_positive,
+    require_whole,
+    shown,
+)
 
-_LARGEST = 2**28
-
-_NEUTRAL: dict[str, tuple[Any, ...]] = {
+_NEUTRAL: dict[str, tuple[Any, ...]] = NEUTRAL | {
     "architecture_class_name": (None, "RecurrentGPT"),
-    "attention_bias": (None, False),
-    "attn_logit_softcapping": (None,),
     "block_class_name": (None, "SandwichBlock"),
-    "embedding_multiplier": (None, 1.0),
-    "final_logit_softcapping": (None,),
-    "hidden_act": (None, "silu", "swish"),
     "injection_type": (None, "linear"),
-    "logit_scale": (None, 1.0),
-    "logits_scaling": (None, 1.0),
-    "mlp_bias": (None, False),
     "mlp_class_name": (None, "GatedMLP"),
     "nonlin_name": (None, "SiLU"),
     "norm_class_name": (None, "RMSNorm_llama"),
-    "partial_rotary_factor": (None, 1.0),
-    "qk_norm": (None, False),
-    "quantization_config": (None,),
-    "residual_multiplier": (None, 1.0),
     "rope_condense_ratio": (None, 1),
-    "sliding_window": (None,),
+    "rope_interleaved": (None, True),
     "state_init": (None, "like-init"),
     "test_time_noise": (None, 0),
 }
 """Keys whose other values ask for maths this decoder does not have."""
 
+_NOTES = """
+    activation_checkpoint_impl effective_expected_depth init_orthogonal init_strategy lockstep_k
+    lockstep_n max_window_layers mean_backprop_depth n_layers num_hidden_layers padding_multiple
+    sampling_scheme test_time_noise_type
+"""
+_WITHOUT_EFFECT = frozenset(_NOTES.split())
+"""Keys of released configurations that say how it was trained, or what others say already."""
+
 _ALIASES = {
+    "block_size": "max_position_embeddings",
     "n_embd": "hidden_size",
     "n_heads": "num_attention_heads",
     "rope_base": "rope_theta",
@@ -55,6 +60,13 @@ _COUNTS = {
     "n_layers_in_coda": 0,
 }
 """Keys that must be there, and the least that each may be."""
+
+_SAID_AGAIN = frozenset(
+    {
+        *("num_key_value_heads", "head_dim", "init_values", "layer_types", "padded_vocab_size"),
+        *("rope_scaling", "rope_parameters"),
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,28 +94,21 @@ class HuginnConfig:
     """The dtype to compute in; None where config.json names none: the weights' own."""
 
     def __post_init__(self) -> None:
-        for name, least in {**_COUNTS, "mean_recurrence": 1, "block_size": 1}.items():
-            value = getattr(self, name)
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            if not whole or not least <= value <= _LARGEST:
-                raise ConfigError(
-                    f"{name} must be a whole number from {least} to {_LARGEST}, not {value!r}"
-                )
+        for name, least in {**_COUNTS, "block_size": 1}.items():
+            require_whole(name, getattr(self, name), least)
+        require_whole("mean_recurrence", self.mean_recurrence, most=MOST_LOOPS)
         for name in ("rope_base", "norm_eps"):
-            value = getattr(self, name)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not number or not 0 < value < math.inf:
-                raise ConfigError(f"{name} must be a positive number, not {value!r}")
+            require_positive(name, getattr(self, name))
         for name in ("qk_bias", "bias", "tie_embeddings"):
             if not isinstance(getattr(self, name), bool):
-                raise ConfigError(f"{name} must be a bool, not {getattr(self, name)!r}")
+                raise ConfigError(f"{name} must be a bool, not {shown(getattr(self, name))}")
         if self.n_embd % (2 * self.n_heads):
             raise ConfigError(
                 f"n_embd ({self.n_embd}) must be a multiple of n_heads ({self.n_heads}), in an "
                 "even number for rotary embeddings"
             )
         if self.dtype is not None and self.dtype not in DTYPES:
-            raise ConfigError(f"unknown dtype {self.dtype!r}; existing: {', '.join(DTYPES)}")
+            raise ConfigError(f"unknown dtype {shown(self.dtype)}; existing: {', '.join(DTYPES)}")
 
     @property
     def head_dim(self) -> int:
@@ -125,9 +130,8 @@ class HuginnConfig:
 
         Raises CheckpointError naming the key that is missing, wrong, or asks for unsupported maths.
         """
-        for key, neutral in _NEUTRAL.items():
-            if content.get(key) not in neutral:
-                raise CheckpointError(f"config.json: {key} = {content[key]!r} is not supported")
+        read = {*cls.__dataclass_fields__, *_ALIASES.values(), *_SAID_AGAIN, *_WITHOUT_EFFECT}
+        refuse_other_keys(content, read=read, neutral=_NEUTRAL)
         known = {key: value for key, value in content.items() if value is not None}
         _merge_rope(known)
         _merge_aliases(known)
@@ -142,6 +146,12 @@ class HuginnConfig:
         except ConfigError as error:
             raise CheckpointError(f"config.json: {error}") from error
         config._refuse_disagreeing(known)
+        refuse_other_layers(
+            known,
+            config.n_layers_in_prelude
+            + config.n_layers_in_recurrent_block
+            + config.n_layers_in_coda,
+        )
         return config
 
     def to_json(self) -> dict[str, Any]:
@@ -157,17 +167,20 @@ class HuginnConfig:
         for key, value in derived.items():
             if content.get(key, value) != value:
                 raise CheckpointError(
-                    f"config.json: {key} = {content[key]!r} is not supported with n_embd = "
+                    f"config.json: {key} = {shown(content[key])} is not supported with n_embd = "
                     f"{self.n_embd} and n_heads = {self.n_heads}; only {value} is"
                 )
         values = content.get("init_values", {})
         if not isinstance(values, Mapping):
-            raise CheckpointError(f"config.json: init_values must be an object, not {values!r}")
+            raise CheckpointError(
+                f"config.json: init_values must be an object, not {shown(values)}"
+            )
         for key, value in {"embed_scale": self.embedding_scale, "std": self.initial_std}.items():
             given = values.get(key, value)
-            if not isinstance(given, int | float) or not math.isclose(given, value, rel_tol=1e-5):
+            number = isinstance(given, int | float)
+            if not number or not value * (1 - 1e-5) <= given <= value * (1 + 1e-5):
                 raise CheckpointError(
-                    f"config.json: init_values.{key} = {given!r} is not supported; only "
+                    f"config.json: init_values.{key} = {shown(given)} is not supported; only "
                     f"{value!r} is"
                 )
 
@@ -179,22 +192,15 @@ def _merge_aliases(content: dict[str, Any]) -> None:
             continue
         if content.setdefault(key, content[other]) != content[other]:
             raise CheckpointError(
-                f"config.json: {key} = {content[key]!r}, but {other} = {content[other]!r}"
+                f"config.json: {key} = {shown(content[key])}, but {other} = {shown(content[other])}"
             )
 
 
 def _merge_rope(content: dict[str, Any]) -> None:
     """Take `rope_parameters` (transformers 5) for `rope_theta`; refuse all but plain rotary."""
-    for key in ("rope_scaling", "rope_parameters"):
-        rope = content.get(key, {})
-        if not isinstance(rope, Mapping):
-            raise CheckpointError(f"config.json: {key} must be an object, not {rope!r}")
-        kind = rope.get("rope_type") or rope.get("type") or "default"
-        if kind != "default" or rope.get("partial_rotary_factor") not in (None, 1.0):
-            raise CheckpointError(f"config.json: {key} = {dict(rope)!r} is not supported")
-        theta = rope.get("rope_theta")
-        if theta is not None and content.setdefault("rope_theta", theta) != theta:
-            raise CheckpointError(
-                f"config.json: rope_theta = {content['rope_theta']!r}, but {key}.rope_theta = "
-                f"{theta!r}"
-            )
+    theta = plain_rope_theta(content)
+    if theta is not None and content.setdefault("rope_theta", theta) != theta:
+        raise CheckpointError(
+            f"config.json: rope_theta = {shown(content['rope_theta'])}, but rope_parameters or "
+            f"rope_scaling have {shown(theta)}"
+        )

@@ -113,7 +113,9 @@ def load(source: ModelSource) -> NativeModel:
     """Open an Inkling 2 Loop text checkpoint. Raises CheckpointError for what it cannot read or
     step rightly."""
     # Its attention has a sink for every token, which only the eager implementation has.
-    opened = open_network(source, "inkling2_loop_text", attention="eager", refuse=_refuse)
+    opened = open_network(
+        source, "inkling2_loop_text", attention="eager", loops=["loop_num_passes"], refuse=_refuse
+    )
     return NativeModel(
         opened.network,
         Inkling2LoopRecurrence(opened.network),

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from trajdiag.errors import CheckpointError
 from trajdiag.models.base import ModelRecord, Positions, Tokenizer, take_positions
 from trajdiag.models.inputs import Inputs, checked_inputs
 
@@ -56,8 +55,6 @@ class NativeModel:
         loops: int,
         tokenizer: Tokenizer | None = None,
     ) -> None:
-        if loops < 1:
-            raise CheckpointError(f"config.json of {record.name} asks for {loops} loops")
         self.network = network
         self.record = record
         self.loops = loops

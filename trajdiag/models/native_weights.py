@@ -4,6 +4,7 @@ import logging
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,10 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from trajdiag.errors import CheckpointError
+from trajdiag.errors import CheckpointError, ConfigError
 from trajdiag.models.base import ModelRecord
 from trajdiag.models.checkpoint import CONFIG, read_config
+from trajdiag.models.config_keys import GREATEST, MOST_LOOPS, require_whole, shown
 from trajdiag.models.source import ModelSource
 from trajdiag.models.weights import WeightsHash, listed, refuse_non_finite, weight_files
 
@@ -66,19 +68,22 @@ def open_network(
     family: str,
     *,
     attention: str,
+    loops: Collection[str],
     refuse: Callable[[Any], None] = lambda config: None,
 ) -> Opened:
     """Read the weights of a `family` checkpoint into transformers' own class, no remote code.
 
-    `attention` is the attention implementation; `refuse` raises CheckpointError for a configuration
-    of transformers that the family's stepping would get wrong. Raises CheckpointError, or
-    NonFiniteError naming the tensor, for what cannot be read whole.
+    `attention` is the attention implementation; `loops` are the keys that count passes; `refuse`
+    raises CheckpointError for a configuration of transformers that the family's stepping would get
+    wrong. Raises CheckpointError, or NonFiniteError naming the tensor, for what cannot be read
+    whole.
     """
     require_family(family)
     content = read_config(source.folder)
     refuse_unsupported(content)
     with _one_line(source.folder):
-        config = _transformers_config(source.folder)
+        config = _transformers_config(family, content)
+    _require_sizes(config, loops)
     refuse(config)
     files = weight_files(source.folder)
     layers = getattr(config, "num_layers_per_stack", None) or config.num_hidden_layers
@@ -127,17 +132,23 @@ def require_family(
 
 
 def refuse_unsupported(content: Mapping[str, Any]) -> None:
-    """Raise CheckpointError for options of a config.json that stepping would get wrong."""
+    """Raise CheckpointError for options of a config.json that stepping would get wrong, and for
+    numbers that are too large, or none."""
+    _named_dtype(content)
+    for key, number in _numbers(content):
+        if not abs(number) < (2**63 if isinstance(number, int) else GREATEST):
+            raise CheckpointError(f"{CONFIG}: {key} = {shown(number)} is too large, or no number")
     if content.get("quantization_config") is not None:
         raise CheckpointError(f"{CONFIG}: quantization_config is not supported")
     if content.get("is_causal") is False:
         raise CheckpointError(f"{CONFIG}: is_causal = False is not supported")
     for key in ("rope_parameters", "rope_scaling"):
         for kind in _rope_types(content.get(key)):
-            if kind not in _STATIC_ROPE:
+            if kind not in sorted(_STATIC_ROPE):  # A list: what is compared may be anything.
                 raise CheckpointError(
-                    f"{CONFIG}: {key} of type {kind!r} is not supported; supported are those whose "
-                    f"angles no other row of a batch changes: {', '.join(sorted(_STATIC_ROPE))}"
+                    f"{CONFIG}: {key} of type {shown(kind)} is not supported; supported are those "
+                    f"whose angles no other row of a batch changes: "
+                    f"{', '.join(sorted(_STATIC_ROPE))}"
                 )
 
 
@@ -157,13 +168,21 @@ def quiet() -> Iterator[None]:
             spoken.enable_progress_bar()
 
 
-def _transformers_config(folder: Path) -> Any:
-    from transformers import AutoConfig
+def _transformers_config(family: str, content: Mapping[str, Any]) -> Any:
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     with quiet():
-        return AutoConfig.from_pretrained(
-            str(folder), trust_remote_code=False, local_files_only=True
-        )
+        return CONFIG_MAPPING[family].from_dict(deepcopy(dict(content)))
+
+
+def _require_sizes(config: Any, loops: Collection[str]) -> None:
+    """Raise CheckpointError for counts that transformers takes as they are."""
+    try:
+        require_whole("max_position_embeddings", config.max_position_embeddings)
+        for key in loops:
+            require_whole(key, getattr(config, key), most=MOST_LOOPS)
+    except ConfigError as error:
+        raise CheckpointError(f"{CONFIG}: {error}") from error
 
 
 def _read_network(
@@ -192,6 +211,13 @@ def _read_network(
     if any(faults.values()):
         said = "; ".join(f"{fault} {listed(names)}" for fault, names in faults.items() if names)
         raise CheckpointError(f"tensors do not fit {CONFIG}: {said}")
+    head, embedding = network.lm_head.weight, network.model.embed_tokens.weight
+    tied = getattr(config, "tie_word_embeddings", False)
+    if tied and head is not embedding and not torch.equal(head, embedding):
+        # transformers goes on with both, as if the config had said that they are two.
+        raise CheckpointError(
+            f"{CONFIG} ties the head, but lm_head.weight differs from model.embed_tokens.weight"
+        )
     return network
 
 
@@ -219,15 +245,33 @@ def _one_line(folder: Path) -> Iterator[None]:
 
 
 def _stored_dtype(content: Mapping[str, Any], files: Mapping[str, Path]) -> torch.dtype:
+    named = _named_dtype(content)
+    return _DTYPES[named or _FLOATS.get(_Stored(*next(iter(files.items()))).dtype(), "float32")]
+
+
+def _named_dtype(content: Mapping[str, Any]) -> str | None:
+    """The dtype that a config.json names, if any."""
     named = content.get("dtype") or content.get("torch_dtype")
     if named is None:
-        named = _FLOATS.get(_Stored(*next(iter(files.items()))).dtype(), "float32")
-    dtype = _DTYPES.get(str(named).removeprefix("torch."))
-    if dtype is None:
+        return None
+    name = str(named).removeprefix("torch.")
+    if name not in _DTYPES:
         raise CheckpointError(
-            f"{CONFIG}: unknown dtype {named!r}; existing: {', '.join(sorted(_DTYPES))}"
+            f"{CONFIG}: unknown dtype {shown(named)}; existing: {', '.join(sorted(_DTYPES))}"
         )
-    return dtype
+    return name
+
+
+def _numbers(content: Any, key: str = "") -> Iterator[tuple[str, int | float]]:
+    """Every number of a config.json, and the innermost key that it is under."""
+    if isinstance(content, Mapping):
+        for name, value in content.items():
+            yield from _numbers(value, name)
+    elif isinstance(content, list):
+        for value in content:
+            yield from _numbers(value, key)
+    elif isinstance(content, int | float):
+        yield key, content
 
 
 def _checked_sha256(files: Mapping[str, Path]) -> str:

@@ -12,6 +12,7 @@ from torch import Tensor
 from trajdiag.errors import ConfigError
 from trajdiag.foreign import import_class, running
 from trajdiag.models.base import LoopedModel, ModelRecord
+from trajdiag.models.config_keys import MOST_LOOPS, shown
 from trajdiag.models.weights import WeightsHash
 
 FAMILY = "own"
@@ -55,18 +56,18 @@ def require_model(model: object, name: str | None = None) -> LoopedModel:
         raise ConfigError(f"{name} is not a looped model: {'; '.join(faults)}")
     looped: Any = model
     if isinstance(model, torch.nn.Module):
-        model.eval()
-    if not hasattr(looped, "record"):
-        record = ModelRecord(
-            name=kind.__name__,
-            family=FAMILY,
-            source=name,
-            revision=None,
-            config={},
-            sha256=_weights_sha256(looped, name),
-        )
-        with running(f"giving model {name} a record"):
-            looped.record = record
+        with running(f"eval() of model {name}"):
+            model.eval()
+    with running(f"giving model {name} a record"):
+        if not hasattr(looped, "record"):
+            looped.record = ModelRecord(
+                name=kind.__name__,
+                family=FAMILY,
+                source=name,
+                revision=None,
+                config={},
+                sha256=_weights_sha256(looped, name),
+            )
     return looped
 
 
@@ -75,7 +76,10 @@ def _count(value: Any) -> bool:
 
 
 _ATTRIBUTES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "loops": (_count, "an integer from 1"),
+    "loops": (
+        lambda value: _count(value) and value <= MOST_LOOPS,
+        f"an integer from 1 to {MOST_LOOPS}",
+    ),
     "d_model": (_count, "an integer from 1"),
     "vocab_size": (_count, "an integer from 1"),
     "has_gate": (lambda value: type(value) is bool, "True or False"),
@@ -109,7 +113,7 @@ def _faults(model: object) -> list[tuple[str, str]]:
             if name != "record":
                 faults.append((name, f"{what} (missing)"))
         elif not fits(value := getattr(model, name)):
-            faults.append((name, f"{what}, not {value!r}"))
+            faults.append((name, f"{what}, not {shown(value)}"))
     if _gate_unsaid(model):
         faults.append(("has_gate", "True where there is a gate_logit"))
     inherited = (
@@ -131,7 +135,10 @@ def _is_tokenizer(value: Any) -> bool:
 def _gate_unsaid(model: object) -> bool:
     """Whether the class has a gate_logit of its own, but never says whether there is a gate."""
     kind = type(model)
-    own = [vars(model), *(vars(part) for part in kind.__mro__ if part is not LoopedModel)]
+    own = [
+        getattr(model, "__dict__", {}),
+        *(vars(part) for part in kind.__mro__ if part is not LoopedModel),
+    ]
     is_heir = LoopedModel in kind.__mro__
     return (
         is_heir

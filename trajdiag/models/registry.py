@@ -1,5 +1,6 @@
 """Models by name: shipped ones, local folders, the cache's, the hub's, and a user's own classes."""
 
+import errno
 import importlib
 import os
 import re
@@ -14,6 +15,7 @@ from trajdiag.errors import CheckpointError, ConfigError, UnknownNameError
 from trajdiag.models.base import LoopedModel, ModelRecord
 from trajdiag.models.checkpoint import CONFIG, read_checkpoint, read_config
 from trajdiag.models.config import OuroConfig
+from trajdiag.models.config_keys import shown
 from trajdiag.models.decoder import OuroDecoder
 from trajdiag.models.hub import ALIASES, hub_name, is_hub_id, snapshot
 from trajdiag.models.ouro import OuroModel
@@ -24,6 +26,11 @@ from trajdiag.models.tokenizer import read_tokenizer, require_fits
 SHIPPED = Path(__file__).parent / "shipped"
 Loader = Callable[[ModelSource], LoopedModel]
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+_LONGEST = 255
+_ADDRESS = re.compile(
+    r"(?:https?://(?:www\.)?(?:huggingface\.co|hf\.co)|hf:/)/(?P<id>[^/?#]+/[^/?#]+)"
+    r"(?:/(?:tree|blob|resolve)/(?P<revision>[^/?#]+))?(?:[/?#].*)?"
+)
 _NOISE = re.compile(r"noise:(0|[1-9]\d{0,17})", re.ASCII)
 
 
@@ -59,6 +66,13 @@ def load_model(
     chosen_device = named_device(device)
     chosen_dtype = None if dtype == "auto" else _named_dtype(dtype)
     _require_spelt(initial_state)
+    _require_no_address(name)
+    named = revision is None or (revision.strip() and revision.isprintable())
+    if not named or len(revision or "") > _LONGEST:
+        raise ConfigError(
+            f"a revision is a branch, a tag or a commit, not {shown(revision)}; leave it out for "
+            "main"
+        )
     place = _find(name, cache_dir, revision)
     if place is not None:
         model = _open(place, chosen_device, chosen_dtype, initial_state)
@@ -135,14 +149,44 @@ def _find_here(name: str, cache_dir: str | os.PathLike[str] | None) -> _Place | 
     if name in shipped_models():
         return _Place(folder=SHIPPED / name, name=name, source="shipped")
     folder = Path(name)
-    if folder.is_dir():
+    try:
+        is_folder = bool(name) and folder.is_dir()  # Path("") is the current folder.
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        return None
+    if is_folder:
+        _require_no_shadow(folder, name)
         return _Place(folder=folder, name=folder.resolve().name, source="local")
-    if folder.is_file():
+    if name and folder.is_file():
         raise CheckpointError(f"{name} is a file; give the folder that holds {CONFIG}")
     home = checkpoints_folder(cache_dir)
     if name in _checkpoints(home):
         return _Place(folder=home / name, name=name, source="cache")
     return None
+
+
+def _require_no_shadow(folder: Path, name: str) -> None:
+    """Raise CheckpointError for a folder that is no checkpoint, but has the name of a model."""
+    plain = name.rstrip("/")
+    if (folder / CONFIG).is_file() or not (plain in ALIASES or is_hub_id(plain)):
+        return
+    way = f"give --model {ALIASES[plain]}, or rename it" if plain in ALIASES else "rename it"
+    raise CheckpointError(
+        f"the folder {plain} is not a checkpoint (it has no {CONFIG}), and hides the hub's model "
+        f"of that name: {way}, or work in another folder"
+    )
+
+
+def _require_no_address(name: str) -> None:
+    """Raise ConfigError for a web address, with the hub id that it means."""
+    if "://" not in name:
+        return
+    found = _ADDRESS.fullmatch(name)
+    if found is None:
+        raise ConfigError(f"a model is a folder or a hub id (owner/name), not an address: {name}")
+    pinned = f" --revision {found['revision']}" if found["revision"] else ""
+    raise ConfigError(f"{name} is an address: give --model {found['id']}{pinned}")
 
 
 def shipped_models() -> list[str]:

@@ -5,12 +5,15 @@ tokenizer_config.json names.
 """
 
 import hashlib
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trajdiag.errors import CheckpointError
+from trajdiag.errors import CheckpointError, ConfigError
+from trajdiag.foreign import running
 from trajdiag.models.base import Tokenizer
+from trajdiag.models.config_keys import shown
 from trajdiag.models.weights import read_json
 
 if TYPE_CHECKING:
@@ -62,7 +65,10 @@ def read_tokenizer(folder: Path) -> TextTokenizer | None:
     """
     path = folder / TOKENIZER
     if not path.is_file():
-        return None
+        if not os.path.lexists(path):
+            return None
+        found = "a folder" if path.is_dir() else "a link to nothing, or no plain file"
+        raise CheckpointError(f"{path} is {found}; put the tokenizer's file there, or remove it")
     import tokenizers
 
     try:
@@ -84,18 +90,71 @@ def read_tokenizer(folder: Path) -> TextTokenizer | None:
 
 
 def require_fits(tokenizer: Tokenizer, vocab_size: int, name: str) -> None:
-    """Raise CheckpointError where `tokenizer` can give an id that the model `name` does not have.
+    """Raise CheckpointError where `tokenizer` can give an id that the model `name` does not have:
+    by its vocabulary, or by what short texts become; ConfigError where it is none, or fails.
 
     A smaller tokenizer fits: vocabularies are padded.
     """
-    vocabulary = tokenizer.get_vocab()
+    what = f"the tokenizer of {name}"
+    with running(f"get_vocab() of {what}"):
+        vocabulary: Any = tokenizer.get_vocab()
+    if not isinstance(vocabulary, Mapping) or not all(map(_is_entry, vocabulary.items())):
+        raise ConfigError(f"get_vocab() of {what} must give a dict of tokens (str) to ids (int)")
     if not vocabulary:
-        raise CheckpointError(f"the tokenizer of {name} has no tokens")
+        raise CheckpointError(f"{what} has no tokens")
     token = max(vocabulary, key=vocabulary.__getitem__)
-    if vocabulary[token] >= vocab_size:
+    _require_below(vocab_size, vocabulary[token], f"{what} can give {shown(token)}")
+    with running(what):
+        ends = {key: getattr(tokenizer, key) for key in ("eos_token_id", "bos_token_id")}
+    for key, number in ends.items():
+        if number is not None:
+            if not _is_id(number):
+                raise ConfigError(f"{key} of {what} must be an id or None, not {shown(number)}")
+            _require_below(vocab_size, number, f"{what} has {key}")
+    with running(f"decode() of {what}"):
+        text: Any = tokenizer.decode([vocabulary[token]])
+    if not isinstance(text, str):
+        raise ConfigError(f"decode() of {what} must give a str, not {type(text).__name__}")
+    # What is put around a text need not be in the vocabulary.
+    _require_below(vocab_size, max(_ids(tokenizer, what, ("", token)), default=0), f"{what} adds")
+
+
+def _ids(tokenizer: Tokenizer, what: str, texts: tuple[str, ...]) -> set[int]:
+    """The ids that `texts` become. Raises ConfigError for what are none, or where all texts fail:
+    a tokenizer of few characters may fail for some."""
+    found: set[int] = set()
+    failures = []
+    for text in texts:
+        try:
+            with running(f"encode() of {what}"):
+                ids: Any = tokenizer.encode(text)
+        except ConfigError as error:
+            failures.append(error)
+            continue
+        if not isinstance(ids, list) or not all(map(_is_id, ids)):
+            raise ConfigError(
+                f"encode() of {what} must give a list of ids from 0, not {shown(ids)}; wrap it, as "
+                "transformers.PreTrainedTokenizerFast(tokenizer_object=...) does"
+            )
+        found |= set(ids)
+    if len(failures) == len(texts):
+        raise failures[-1]
+    return found
+
+
+def _is_id(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_entry(entry: tuple[Any, Any]) -> bool:
+    return isinstance(entry[0], str) and _is_id(entry[1])
+
+
+def _require_below(vocab_size: int, number: int, what: str) -> None:
+    if number >= vocab_size:
         raise CheckpointError(
-            f"the tokenizer of {name} can give {token!r} = {vocabulary[token]}, but the model has "
-            f"a vocabulary of {vocab_size} (0 to {vocab_size - 1}); they do not belong together"
+            f"{what} = {shown(number)}, but the model has a vocabulary of {vocab_size} (0 to "
+            f"{vocab_size - 1}); they do not belong together"
         )
 
 
@@ -112,7 +171,10 @@ def _said(folder: Path, tokenizer: "tokenizers.Tokenizer", kind: str) -> Iterato
             yield number
     numbers = _entry(folder / _BY_ID, f"{kind}_token_id")
     for number in numbers if isinstance(numbers, list) else [numbers]:
-        if type(number) is int and tokenizer.id_to_token(number) is not None:
+        # The library takes 32 bits, and raises for what does not fit into them.
+        if type(number) is not int or not 0 <= number < 2**32:
+            continue
+        if tokenizer.id_to_token(number) is not None:
             yield number
 
 

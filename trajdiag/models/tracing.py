@@ -10,6 +10,8 @@ from torch import Tensor
 from trajdiag.errors import ConfigError
 from trajdiag.models.base import FreeStart, LoopedModel, State
 from trajdiag.models.base import logits as loop_logits
+from trajdiag.models.checked import Checked
+from trajdiag.models.config_keys import MOST_LOOPS, require_whole
 from trajdiag.models.own import require_model
 
 Tokens = Tensor | np.ndarray | Sequence[Sequence[int]] | Sequence[int]
@@ -44,9 +46,9 @@ def trace(
     that the model does not honour, and for what is not a looped model.
     """
     model = require_model(model)
+    checked = Checked(model)
     loops = model.loops if loops is None else loops
-    if loops < 1:
-        raise ConfigError(f"loops must be at least 1, not {loops}")
+    require_whole("loops", loops, most=MOST_LOOPS)
     ids = _rows("input_ids", input_ids)
     mask = None if attention_mask is None else _rows("attention_mask", attention_mask)
     if mask is not None:
@@ -56,10 +58,10 @@ def trace(
     with torch.no_grad():
         state = _begin(model, ids.to(model.device), mask, initial_state)
         for _ in range(loops):
-            state = model.step(state)
-            hidden.append(model.hidden(state))
-            logits.append(loop_logits(model, state))
-            gates.append(model.gate_logit(state))
+            state = checked.step(state)
+            hidden.append(checked.hidden(state))
+            logits.append(loop_logits(checked, state))
+            gates.append(checked.gate_logit(state))
     return Trace(
         hidden=torch.stack(hidden, dim=2),
         logits=torch.stack(logits, dim=2),
@@ -71,7 +73,7 @@ def _begin(
     model: LoopedModel, ids: Tensor, mask: Tensor | None, initial: Tensor | np.ndarray | None
 ) -> State:
     if initial is None:
-        return model.begin(ids, mask)
+        return Checked(model).begin(ids, mask)
     if not isinstance(model, FreeStart):
         raise ConfigError(
             f"{model.record.name} starts from its tokens' embedding; initial_state is for models "

@@ -34,7 +34,7 @@ _FLOAT_NAMES = {dtype: name for name, dtype in _FLOATS.items()}
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a file. Raises CheckpointError in one line where it is not one."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:

@@ -124,5 +124,5 @@ def test_positions_out_of_a_document_are_refused(model, tmp_path):
         def positions(self, split, tokens):
             return [np.arange(count + 1) for count in tokens]
 
-    with pytest.raises(ConfigError, match=r"document fit0: must be ascending and below \d+"):
+    with pytest.raises(ConfigError, match=r"document 'fit0' \(number 1\): must be below \d+"):
         extract(model, Beyond(), cache_dir=tmp_path)

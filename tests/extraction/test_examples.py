@@ -45,10 +45,37 @@ COUNT = len(Letters().examples()["test"])
             {"input_ids": np.full((COUNT, 9), 999)},
             "a token of the input of example test-0000 is 999",
         ),
+        ({"target": None}, "target must be a numpy array of 1 dimensions"),
+        ({"target": np.array(1)}, "target must be a numpy array of 1 dimensions"),
+        ({"covariates": None}, "covariates must be a mapping, not None"),
+        ({"covariates": {"a\nb": [1.0]}}, "a covariate's name must be"),
+        (
+            {"id": np.full(COUNT, "a\nb"), "target": np.full(COUNT, 4)},
+            r"target of example 'a\nb' is 4",
+        ),
     ],
 )
 def test_what_does_not_fit_is_named(change: dict[str, object], said: str):
     with pytest.raises(ConfigError) as error:
         example_work(changed(**change), inputs=True)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (np.zeros((40, 2)), "must give a dict, not array("),
+        ({"test": None}, "split test: must be Examples, not NoneType"),
+        ({"dev": 1, 3: 1}, "task letters has splits dev, 3; known are fit, val, test"),
+    ],
+)
+def test_what_is_no_splits_of_examples_is_refused(given: object, said: str):
+    class Odd(Letters):
+        def examples(self):
+            return given
+
+    with pytest.raises(ConfigError) as error:
+        example_work(Odd(), inputs=True)
     assert said in str(error.value)
     assert "\n" not in str(error.value)

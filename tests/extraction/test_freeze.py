@@ -273,9 +273,7 @@ def test_a_model_that_answers_wrongly_leaves_nothing_behind(tmp_path):
 
 
 def test_an_option_that_does_not_exist_is_named(tmp_path):
-    with pytest.raises(
-        UnknownNameError, match=r"option of extract 'loop', did you mean lo"
-    ):
+    with pytest.raises(UnknownNameError, match=r"option of extract 'loop', did you mean lo"):
         extract(Spiral(), Letters(), cache_dir=tmp_path, loop=3)
 
 

@@ -222,7 +222,7 @@ def test_other_choices_of_logits_are_refused(model, tmp_path, logits):
         (Quiz(style="letter"), r"question fit-\d+ .* choice '.*' is not one token of its own"),
         (
             Quiz(choices=("Yes", " ")),
-            r"question fit-0 \(number 1\) of task quiz: choice 1 is empty",
+            r"split fit, question 'fit-0' \(number 1\): choice 1 is empty",
         ),
         (Quiz(choices=("Yes",), least=1), r"needs at least 2 choices, got 1"),
         (Quiz(parts={"fit": 3, "val": 3}), r"task quiz has no test questions"),

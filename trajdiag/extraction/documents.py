@@ -9,8 +9,8 @@ from trajdiag.errors import ConfigError
 from trajdiag.extraction.encoder import Encoder
 from trajdiag.extraction.questions import group_numbers, ordered
 from trajdiag.extraction.work import Classes, Work, one_row_each, starts
-from trajdiag.foreign import running
 from trajdiag.store.columns import Columns
+from trajdiag.tasks.given import checked_documents, checked_positions
 from trajdiag.tasks.questions import Document, DocumentTask
 
 _SHOWN = 200
@@ -36,19 +36,15 @@ def document_work(task: DocumentTask, encode: Encoder, longest: int, *, inputs: 
 
     Raises ConfigError where a split has no token to predict.
     """
-    with running(f"documents() of task {task.name}"):
-        splits = task.documents()
-    placed = ordered(task.name, splits, "documents")
+    placed = ordered(task.name, checked_documents(task), "documents")
     encoded = [encode(document.text) for _, document in placed]
     windows: list[_Window] = []
     for split in dict.fromkeys(split for split, _ in placed):
         of_split = [i for i, (name, _) in enumerate(placed) if name == split]
         counts = np.array([max(0, len(encoded[i]) - 1) for i in of_split], np.int64)
-        with running(f"positions() of task {task.name}"):
-            chosen = task.positions(split, counts)
-        for i, count, positions in zip(of_split, counts.tolist(), chosen, strict=True):
-            _require_positions(task, placed[i][1], positions, count)
-            windows += _windows(i, encoded[i], np.asarray(positions, np.int64), longest)
+        chosen = checked_positions(task, split, counts, [placed[i][1].id for i in of_split])
+        for i, positions in zip(of_split, chosen, strict=True):
+            windows += _windows(i, encoded[i], positions, longest)
         if not any(window.document in set(of_split) for window in windows):
             raise ConfigError(
                 f"task {task.name} has no token to predict in split {split}: its documents are "
@@ -110,15 +106,3 @@ def _columns(
         input=None if texts is None else np.array(texts, object),
         covariates={"position": np.concatenate([window.at for window in windows]).astype(float)},
     )
-
-
-def _require_positions(
-    task: DocumentTask, document: Document, positions: np.ndarray, count: int
-) -> None:
-    values = np.asarray(positions)
-    ascending = values.ndim == 1 and bool((np.diff(values) > 0).all())
-    if not ascending or (len(values) and not (values[0] >= 0 and values[-1] < count)):
-        raise ConfigError(
-            f"positions() of task {task.name}, document {document.id}: must be ascending and below "
-            f"{count}"
-        )

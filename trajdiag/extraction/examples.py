@@ -7,9 +7,11 @@ import numpy as np
 from trajdiag.errors import ConfigError
 from trajdiag.extraction.work import Classes, Work, one_row_each, starts
 from trajdiag.foreign import running
+from trajdiag.names import require_name
 from trajdiag.store.columns import Columns
 from trajdiag.store.schema import SPLITS
 from trajdiag.tasks.base import Examples, Task
+from trajdiag.tasks.foreign import named, shown
 
 _KINDS = {
     "length": "iu",
@@ -30,11 +32,10 @@ def examples_in_store_order(task: Task) -> tuple[Examples, np.ndarray]:
     with running(f"examples() of task {task.name}"):
         splits = task.examples()
     if not isinstance(splits, Mapping):
-        raise ConfigError(f"examples() of task {task.name} must give a dict, not {splits!r:.80}")
-    unknown = sorted(set(splits) - set(SPLITS))
-    if unknown:
-        known = ", ".join(SPLITS)
-        raise ConfigError(f"task {task.name} has splits {', '.join(unknown)}; known are {known}")
+        raise ConfigError(f"examples() of task {task.name} must give a dict, not {shown(splits)}")
+    if unknown := [name for name in splits if name not in SPLITS]:
+        names, known = ", ".join(map(named, unknown)), ", ".join(SPLITS)
+        raise ConfigError(f"task {task.name} has splits {names}; known are {known}")
     for name, part in splits.items():
         require_valid(task, name, part)
     if "test" not in splits or not len(splits["test"]):
@@ -63,8 +64,14 @@ def require_valid(task: Task, split: str, part: Examples) -> None:
     where = f"task {task.name}, split {split}"
     if not isinstance(part, Examples):
         raise ConfigError(f"{where}: must be Examples, not {type(part).__name__}")
-    columns = {"input_ids": part.input_ids, **{name: getattr(part, name) for name in _KINDS}}
-    columns |= {f"covariate {name}": values for name, values in part.covariates.items()}
+    if not isinstance(part.covariates, Mapping):
+        raise ConfigError(f"{where}: covariates must be a mapping, not {shown(part.covariates)}")
+    # the target first, since the others are to be as many
+    columns = {name: getattr(part, name) for name in ("target", "input_ids", *_KINDS)}
+    columns |= {
+        f"covariate {require_name('covariate', name)}": values
+        for name, values in part.covariates.items()
+    }
     for name, values in columns.items():
         kinds = _KINDS.get(name, "iuf") if name != "input_ids" else "iu"
         dimensions = 2 if name == "input_ids" else 1
@@ -76,7 +83,7 @@ def require_valid(task: Task, split: str, part: Examples) -> None:
             raise ConfigError(f"{where}: {len(values)} {name} for {len(part.target)} targets")
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             at = int(np.flatnonzero(~np.isfinite(values))[0])
-            raise ConfigError(f"{where}: {name} of example {part.id[at]} is {values[at]}")
+            raise ConfigError(f"{where}: {name} of example {named(part.id[at])} is {values[at]}")
     classes = task.vocab_size if task.class_ids is None else len(task.class_ids)
     if classes < 2:
         raise ConfigError(f"task {task.name}: a decision needs at least 2 classes, got {classes}")
@@ -92,7 +99,8 @@ def _require_between(
     if len(bad):
         at = tuple(bad[0])
         raise ConfigError(
-            f"{where}: {name} of example {part.id[at[0]]} is {values[at]}, not in {least}..{most}"
+            f"{where}: {name} of example {named(part.id[at[0]])} is {values[at]}, not in "
+            f"{least}..{most}"
         )
 
 

@@ -39,7 +39,7 @@ from trajdiag.store.writer import (
     remove_store,
 )
 from trajdiag.tasks.base import Task
-from trajdiag.tasks.foreign import facts
+from trajdiag.tasks.foreign import facts, require_task
 
 Progress = Callable[[str], None]
 
@@ -61,6 +61,8 @@ def extract(
     is_named = isinstance(model, str | os.PathLike) and (task is None or isinstance(task, str))
     if not isinstance(model, str | os.PathLike):
         require_model(model)
+    if task is not None and not isinstance(task, str):
+        require_task(task)
     config = ExtractConfig(
         model=os.fspath(model) if isinstance(model, str | os.PathLike) else model.record.name,
         task=task if task is None or isinstance(task, str) else task.name,

@@ -136,15 +136,3 @@ def _shared(rows: Sequence[Sequence[int]]) -> int:
             break
         count += 1
     return count
-
-
-def require_answerable(where: str, question: Question) -> None:
-    choices = question.choices
-    if len(choices) < 2:
-        raise ConfigError(f"{where}: a decision needs at least 2 choices, got {len(choices)}")
-    if empty := [i for i, choice in enumerate(choices) if not choice.strip()]:
-        raise ConfigError(f"{where}: choice {empty[0]} is empty")
-    if not 0 <= question.answer < len(choices):
-        raise ConfigError(
-            f"{where}: the answer must be 0..{len(choices) - 1}, got {question.answer}"
-        )

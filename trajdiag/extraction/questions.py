@@ -1,6 +1,6 @@
 """A task of questions into work."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -12,12 +12,11 @@ from trajdiag.extraction.prompts import (
     LengthRule,
     continuations,
     letters,
-    require_answerable,
 )
 from trajdiag.extraction.work import Continuations, Letters, Work, one_row_each, starts
-from trajdiag.foreign import running
 from trajdiag.store.columns import Columns
 from trajdiag.store.schema import SPLITS
+from trajdiag.tasks.given import checked_questions
 from trajdiag.tasks.questions import Question, QuestionTask
 
 Item = TypeVar("Item")
@@ -25,10 +24,7 @@ Item = TypeVar("Item")
 
 def ordered(task: str, splits: Mapping[str, Sequence[Item]], what: str) -> list[tuple[str, Item]]:
     """The items of fit, val and test, in that order, each with its split. Raises ConfigError where
-    there is nothing to report on, or a split that nobody would read."""
-    if unknown := sorted(set(splits) - set(SPLITS)):
-        known = ", ".join(SPLITS)
-        raise ConfigError(f"task {task} has splits {', '.join(unknown)}; known are {known}")
+    there is nothing to report on."""
     if not splits.get("test"):
         raise ConfigError(f"task {task} has no test {what}, on which all results are reported")
     return [(split, item) for split in SPLITS for item in splits.get(split, ())]
@@ -37,17 +33,15 @@ def ordered(task: str, splits: Mapping[str, Sequence[Item]], what: str) -> list[
 def question_work(task: QuestionTask, encode: Encoder, rule: LengthRule, *, inputs: bool) -> Work:
     """The work of a task of questions.
 
-    Raises ConfigError naming the question whose choices cannot be told apart by their tokens, or
-    whose prompt is too long.
+    Raises ConfigError naming the question that is not as it should be, whose choices cannot be told
+    apart by their tokens, or whose prompt is too long.
     """
-    with running(f"questions() of task {task.name}"):
-        splits = task.questions()
+    splits = checked_questions(task)
     pose = letters if task.style == "letter" else continuations
     encoded: list[Encoded] = []
     kept: dict[str, list[Question]] = {}
     for number, (split, question) in enumerate(ordered(task.name, splits, "questions")):
         where = f"question {question.id} (number {number + 1}) of task {task.name}"
-        require_answerable(where, question)
         if (found := pose(where, question, encode, rule)) is not None:
             encoded.append(found)
             kept.setdefault(split, []).append(question)
@@ -105,27 +99,21 @@ def _continuations(
 
 def _columns(kept: Sequence[tuple[str, Question]], *, inputs: bool) -> Columns:
     questions = [question for _, question in kept]
-    names = set(questions[0].covariates)
-    for question in questions:
-        if set(question.covariates) != names:
-            raise ConfigError(
-                f"question {question.id} has covariates {sorted(question.covariates)}, others "
-                f"{sorted(names)}; they must be the same in all"
-            )
     return Columns(
         target=np.array([question.answer for question in questions], np.int64),
         difficulty=np.array([question.difficulty for question in questions], np.float64),
-        group=group_numbers([q.id if q.group is None else q.group for q in questions]),
+        group=group_numbers(("id", q.id) if q.group is None else q.group for q in questions),
         split=np.array([split for split, _ in kept]),
         id=np.array([question.id for question in questions], object),
         input=np.array([question.prompt for question in questions], object) if inputs else None,
         covariates={
             name: np.array([question.covariates[name] for question in questions], np.float64)
-            for name in sorted(names)
+            for name in sorted(questions[0].covariates)
         },
     )
 
 
-def group_numbers(names: Sequence[str]) -> np.ndarray:
-    """int64 [example]: equal names, equal numbers."""
-    return np.unique(np.array(names, object).astype(str), return_inverse=True)[1].astype(np.int64)
+def group_numbers(names: Iterable[Hashable]) -> np.ndarray:
+    """int64 [example]: equal names, equal numbers, in the order in which they come."""
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)

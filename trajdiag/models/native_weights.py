@@ -1,7 +1,6 @@
 """Opening a checkpoint of a model that transformers implements: checked, quiet, one copy."""
 
 import logging
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
@@ -13,15 +12,18 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from trajdiag.errors import CheckpointError, ConfigError
+from trajdiag.errors import CheckpointError
 from trajdiag.models.base import ModelRecord
 from trajdiag.models.checkpoint import CONFIG, read_config
-from trajdiag.models.config_keys import GREATEST, MOST_LOOPS, require_whole, shown
+from trajdiag.models.native_config import (
+    named_dtype,
+    refuse_unsupported,
+    require_family,
+    require_sizes,
+)
 from trajdiag.models.source import ModelSource
 from trajdiag.models.weights import WeightsHash, listed, refuse_non_finite, weight_files
 
-FLOOR = (5, 24)
-"""The first version of transformers whose modules these families are known to step rightly."""
 _DTYPES = {
     "float64": torch.float32,
     "float32": torch.float32,
@@ -30,8 +32,6 @@ _DTYPES = {
 }
 """The dtype to compute in, of the dtype that a checkpoint names."""
 _FLOATS = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
-_STATIC_ROPE = frozenset({"default", "linear", "llama3", "proportional", "yarn"})
-"""Rotary types whose angles do not depend on the longest row of the batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ def open_network(
     refuse_unsupported(content)
     with _one_line(source.folder):
         config = _transformers_config(family, content)
-    _require_sizes(config, loops)
+    require_sizes(config, loops)
     refuse(config)
     files = weight_files(source.folder)
     layers = getattr(config, "num_layers_per_stack", None) or config.num_hidden_layers
@@ -107,51 +107,6 @@ def open_network(
     return Opened(network=network.eval().requires_grad_(False).to(source.device), record=record)
 
 
-def require_family(
-    family: str, installed: str | None = None, known: Collection[str] | None = None
-) -> None:
-    """Raise CheckpointError unless transformers, of version `installed` and with causal language
-    models for the model types `known`, has this family; both default to the installed one's."""
-    if installed is None or known is None:
-        import transformers
-        from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-
-        installed, known = transformers.__version__, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-    release = tuple(int(part) for part in re.findall(r"\d+", installed)[:2])
-    floor = ".".join(map(str, FLOOR))
-    if release < FLOOR:
-        raise CheckpointError(
-            f"{family} models need transformers {floor} or later, and {installed} is installed: "
-            f'pip install -U "transformers>={floor}"'
-        )
-    if family not in known:
-        raise CheckpointError(
-            f"{family} models need a transformers that has them, such as {floor}; {installed} is "
-            f'installed and does not: pip install -U "transformers=={floor}.*"'
-        )
-
-
-def refuse_unsupported(content: Mapping[str, Any]) -> None:
-    """Raise CheckpointError for options of a config.json that stepping would get wrong, and for
-    numbers that are too large, or none."""
-    _named_dtype(content)
-    for key, number in _numbers(content):
-        if not abs(number) < (2**63 if isinstance(number, int) else GREATEST):
-            raise CheckpointError(f"{CONFIG}: {key} = {shown(number)} is too large, or no number")
-    if content.get("quantization_config") is not None:
-        raise CheckpointError(f"{CONFIG}: quantization_config is not supported")
-    if content.get("is_causal") is False:
-        raise CheckpointError(f"{CONFIG}: is_causal = False is not supported")
-    for key in ("rope_parameters", "rope_scaling"):
-        for kind in _rope_types(content.get(key)):
-            if kind not in sorted(_STATIC_ROPE):  # A list: what is compared may be anything.
-                raise CheckpointError(
-                    f"{CONFIG}: {key} of type {shown(kind)} is not supported; supported are those "
-                    f"whose angles no other row of a batch changes: "
-                    f"{', '.join(sorted(_STATIC_ROPE))}"
-                )
-
-
 @contextmanager
 def quiet() -> Iterator[None]:
     """transformers without its progress bars and its advice on the error stream."""
@@ -173,16 +128,6 @@ def _transformers_config(family: str, content: Mapping[str, Any]) -> Any:
 
     with quiet():
         return CONFIG_MAPPING[family].from_dict(deepcopy(dict(content)))
-
-
-def _require_sizes(config: Any, loops: Collection[str]) -> None:
-    """Raise CheckpointError for counts that transformers takes as they are."""
-    try:
-        require_whole("max_position_embeddings", config.max_position_embeddings)
-        for key in loops:
-            require_whole(key, getattr(config, key), most=MOST_LOOPS)
-    except ConfigError as error:
-        raise CheckpointError(f"{CONFIG}: {error}") from error
 
 
 def _read_network(
@@ -245,33 +190,8 @@ def _one_line(folder: Path) -> Iterator[None]:
 
 
 def _stored_dtype(content: Mapping[str, Any], files: Mapping[str, Path]) -> torch.dtype:
-    named = _named_dtype(content)
+    named = named_dtype(content)
     return _DTYPES[named or _FLOATS.get(_Stored(*next(iter(files.items()))).dtype(), "float32")]
-
-
-def _named_dtype(content: Mapping[str, Any]) -> str | None:
-    """The dtype that a config.json names, if any."""
-    named = content.get("dtype") or content.get("torch_dtype")
-    if named is None:
-        return None
-    name = str(named).removeprefix("torch.")
-    if name not in _DTYPES:
-        raise CheckpointError(
-            f"{CONFIG}: unknown dtype {shown(named)}; existing: {', '.join(sorted(_DTYPES))}"
-        )
-    return name
-
-
-def _numbers(content: Any, key: str = "") -> Iterator[tuple[str, int | float]]:
-    """Every number of a config.json, and the innermost key that it is under."""
-    if isinstance(content, Mapping):
-        for name, value in content.items():
-            yield from _numbers(value, name)
-    elif isinstance(content, list):
-        for value in content:
-            yield from _numbers(value, key)
-    elif isinstance(content, int | float):
-        yield key, content
 
 
 def _checked_sha256(files: Mapping[str, Path]) -> str:
@@ -286,12 +206,3 @@ def _checked_sha256(files: Mapping[str, Path]) -> str:
         refuse_non_finite(name, tensor, path)
         digest.update(name, tensor)
     return digest.hexdigest()
-
-
-def _rope_types(rope: Any) -> Iterator[Any]:
-    """The rotary types that `rope_parameters` names: one for all layers, or one a layer type."""
-    if not isinstance(rope, Mapping):
-        return
-    kinds = [part for part in rope.values() if isinstance(part, Mapping)] or [rope]
-    for kind in kinds:
-        yield kind.get("rope_type", kind.get("type", "default"))

@@ -17,6 +17,7 @@ from trajdiag.models.checkpoint import CONFIG, read_checkpoint, read_config
 from trajdiag.models.config import OuroConfig
 from trajdiag.models.config_keys import shown
 from trajdiag.models.decoder import OuroDecoder
+from trajdiag.models.devices import named_device, named_dtype
 from trajdiag.models.hub import ALIASES, hub_name, is_hub_id, snapshot
 from trajdiag.models.ouro import OuroModel
 from trajdiag.models.own import load_own
@@ -25,7 +26,6 @@ from trajdiag.models.tokenizer import read_tokenizer, require_fits
 
 SHIPPED = Path(__file__).parent / "shipped"
 Loader = Callable[[ModelSource], LoopedModel]
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 _LONGEST = 255
 _ADDRESS = re.compile(
     r"(?:https?://(?:www\.)?(?:huggingface\.co|hf\.co)|hf:/)/(?P<id>[^/?#]+/[^/?#]+)"
@@ -64,7 +64,7 @@ def load_model(
     """
     name = os.fspath(name_or_path)
     chosen_device = named_device(device)
-    chosen_dtype = None if dtype == "auto" else _named_dtype(dtype)
+    chosen_dtype = None if dtype == "auto" else named_dtype(dtype)
     _require_spelt(initial_state)
     _require_no_address(name)
     named = revision is None or (revision.strip() and revision.isprintable())
@@ -253,29 +253,8 @@ def _checkpoints(home: Path) -> list[str]:
     return sorted(path.parent.name for path in home.glob(f"*/{CONFIG}"))
 
 
-def named_device(name: str) -> torch.device:
-    """The device of this name; `auto` is a CUDA GPU where there is one, else the CPU. Raises
-    ConfigError where it cannot be had."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        if device.type == "meta":
-            raise RuntimeError("it holds no numbers")
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise ConfigError(f"device {name!r} cannot be used here; try auto or cpu") from error
-    return device
-
-
 def _require_spelt(initial_state: str | None) -> None:
     if initial_state not in (None, ZEROS) and not _NOISE.fullmatch(initial_state):
         raise ConfigError(
             f"an initial state is {ZEROS} or noise:SEED (a whole number), not {initial_state!r}"
         )
-
-
-def _named_dtype(name: str) -> torch.dtype:
-    if name not in _DTYPES:
-        raise ConfigError(f"unknown dtype {name!r}; existing: auto, {', '.join(_DTYPES)}")
-    return _DTYPES[name]

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from trajdiag.errors import ConfigError
+from trajdiag.foreign import running
 from trajdiag.models.base import FreeStart, LoopedModel, State
 from trajdiag.models.base import logits as loop_logits
 from trajdiag.models.checked import Checked
@@ -84,7 +85,8 @@ def _begin(
         raise ConfigError(
             f"initial_state must be {[*ids.shape, model.d_model]}, not {list(initial.shape)}"
         )
-    return model.begin_from(initial.to(model.device, model.dtype), ids, mask)
+    with running(f"begin_from() of model {model.record.name}"):
+        return model.begin_from(initial.to(model.device, model.dtype), ids, mask)
 
 
 def _rows(name: str, tokens: Tokens) -> Tensor:

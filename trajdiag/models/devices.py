@@ -1,0 +1,29 @@
+"""Where a model computes, and in what, by name."""
+
+import torch
+
+from trajdiag.errors import ConfigError
+
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+def named_device(name: str) -> torch.device:
+    """The device of this name; `auto` is a CUDA GPU where there is one, else the CPU. Raises
+    ConfigError where it cannot be had."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        if device.type == "meta":
+            raise RuntimeError("it holds no numbers")
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ConfigError(f"device {name!r} cannot be used here; try auto or cpu") from error
+    return device
+
+
+def named_dtype(name: str) -> torch.dtype:
+    """The dtype of this name. Raises ConfigError for others than float32 and bfloat16."""
+    if name not in _DTYPES:
+        raise ConfigError(f"unknown dtype {name!r}; existing: auto, {', '.join(_DTYPES)}")
+    return _DTYPES[name]

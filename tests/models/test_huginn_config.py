@@ -167,6 +167,7 @@ WRONG: list[dict[str, Any]] = [
     {"tie_embeddings": 1},
     {"bias": "no"},
     {"mean_recurrence": 2**28},
+    {"vocab_size": "65536"},
     {"rope_base": 10**400},
     {"norm_eps": 10**400},
     *({"block_size": value} for value in ("64", [64], 0, -1, True)),

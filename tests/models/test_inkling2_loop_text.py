@@ -84,6 +84,7 @@ def test_the_vocabulary_is_that_of_the_head(tmp_path: Path) -> None:
     [
         ({"layer_types": ["sliding_attention"] * 8}, "layer_types with sliding_attention"),
         ({"loop_layer_index_end": 10}, "loop_layer_index_end = 10 must enclose"),
+        ({"num_experts_per_tok": 5}, "num_experts_per_tok must be a whole number from 1 to 4"),
         ({"loop_layer_index_end": 2}, "loop_layer_index_end = 2 must enclose"),
     ],
 )

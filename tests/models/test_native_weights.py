@@ -185,6 +185,7 @@ def test_no_loops_are_refused(family: str, tmp_path: Path) -> None:
             for value in ("64", [64], 0, -1, 1.5, True, 10**400)
         ),
         ("initializer_range", 10**400, r"initializer_range = 10+\.\.\. is too large"),
+        ("pad_token_id", 2**40, "Padding_idx|pad_token_id"),
         (
             "dtype",
             "float8",

@@ -142,6 +142,7 @@ class HuginnConfig:
         fields["vocab_size"] = known.get("padded_vocab_size", known["vocab_size"])
         fields["dtype"] = None if dtype is None else str(dtype).removeprefix("torch.")
         try:
+            require_whole("vocab_size", known["vocab_size"])
             config = cls(**fields)
         except ConfigError as error:
             raise CheckpointError(f"config.json: {error}") from error

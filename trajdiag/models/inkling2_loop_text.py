@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trajdiag.errors import CheckpointError
+from trajdiag.errors import CheckpointError, ConfigError
+from trajdiag.models.config_keys import require_whole
 from trajdiag.models.inputs import Inputs
 from trajdiag.models.native import NativeModel, attention_mask
 from trajdiag.models.native_weights import open_network, quiet
@@ -128,6 +129,12 @@ def load(source: ModelSource) -> NativeModel:
 def _refuse(config: Any) -> None:
     if other := sorted(set(config.layer_types) - set(_KINDS)):
         raise CheckpointError(f"config.json: layer_types with {', '.join(other)} is not supported")
+    try:
+        require_whole(
+            "num_experts_per_tok", config.num_experts_per_tok, most=config.n_routed_experts
+        )
+    except ConfigError as error:
+        raise CheckpointError(f"config.json: {error}") from error
     start, end = config.loop_layer_index_start, config.loop_layer_index_end
     if not start < end <= config.num_hidden_layers:
         raise CheckpointError(

@@ -177,6 +177,7 @@ def _one_line(folder: Path) -> Iterator[None]:
         raise CheckpointError(f"{folder} cannot be opened: {error}") from error
     except (
         ArithmeticError,
+        AssertionError,
         AttributeError,
         LookupError,
         OSError,

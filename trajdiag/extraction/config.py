@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from trajdiag.errors import ConfigError
+from trajdiag.models.config_keys import MOST_LOOPS
 
 Pool = Literal["last", "mean"]
 TooLong = Literal["refuse", "truncate", "skip"]
 
-MOST_LOOPS = 4096
+
 _MOST = 2**31
 
 

@@ -18,7 +18,11 @@ _NOTES = """
     _attn_implementation _attn_implementation_autoset _attn_implementation_internal _commit_hash
     _experts_implementation _name_or_path architectures attn_implementation auto_map
     chunk_size_feed_forward custom_pipelines dtype finetuning_task id2label initializer_range
-    label2id model_type problem_type return_dict task_specific_params tokenizer_class torch_dtype
+    add_cross_attention attn_impl author base_model chat_template comment created
+    cross_attention_hidden_size description is_decoder is_encoder_decoder label2id language license
+    model_name model_type name problem_type pruned_heads return_dict tags task_specific_params
+    tf_legacy_loss tie_encoder_decoder tokenizer_class torch_dtype torchscript use_bfloat16
+    use_fused_head
     trajdiag transformers_version unsloth_fixed unsloth_version use_cache
     bad_words_ids begin_suppress_tokens diversity_penalty do_sample early_stopping
     encoder_no_repeat_ngram_size exponential_decay_length_penalty generation_config length_penalty

@@ -50,7 +50,8 @@ def _row(dtype: torch.dtype, bar: float, repeats: int) -> dict[str, Any]:
                 began = time.perf_counter()
                 side()
                 times.append(time.perf_counter() - began)
-    value = statistics.median(seconds[1]) / statistics.median(seconds[0])
+    # each pair ran back to back, so that a machine that slows down slows both
+    value = statistics.median(ours / floor for floor, ours in zip(*seconds, strict=True))
     name = f"model/{str(dtype).removeprefix('torch.')}"
     return {"name": name, "value": value, "unit": "ratio", "bar": bar, "holds": value <= bar}
 

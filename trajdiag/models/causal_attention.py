@@ -29,6 +29,8 @@ class AttentionScratch:
     shares: Tensor
     """Flat, for the softmax of the scores in the values' dtype; the scores themselves where that is
     theirs."""
+    attended: Tensor
+    """Flat, for what one block attends to."""
 
 
 def suits(positions: int, device: torch.device) -> bool:
@@ -49,6 +51,7 @@ def attention_scratch(
         scores=scores,
         wide=None if dtype == wide else (q, k),
         shares=scores if dtype == wide else torch.empty_like(scores, dtype=dtype),
+        attended=torch.empty(heads * block * head_dim, dtype=dtype),
     )
 
 
@@ -89,5 +92,8 @@ def _attend_heads(
         torch.softmax(scores, dim=-1, out=scores)
         if shares.dtype != scores.dtype:
             shares.copy_(scores)
-        # A block's queries are not read again, so what they attend to can take their place.
-        torch.bmm(shares, v[:, :end], out=place[:, start:end])
+        # Straight into `place`, whose heads are strides apart, the product takes several times as
+        # long. A block's queries are not read again, so what they attend to can take their place.
+        attended = scratch.attended[: heads * size * head_dim].view(heads, size, head_dim)
+        torch.bmm(shares, v[:, :end], out=attended)
+        place[:, start:end].copy_(attended)

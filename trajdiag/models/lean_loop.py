@@ -98,13 +98,13 @@ def _feed_forward(x: Tensor, layer: LayerWeights, scratch: Scratch, config: Ouro
 
 def _norm(place: Tensor, x: Tensor, weight: Tensor | None, eps: float, scratch: Scratch) -> None:
     """Put into `place`, which may be `x`, what `fused.rms_norm` gives; None is a weight of ones."""
-    wide = scratch.wide
-    inverse = vector_norm(x, dim=-1, keepdim=True, dtype=x.dtype if wide is None else wide.dtype)
+    wide = x if scratch.wide is None else scratch.wide[: len(x)].copy_(x)
+    inverse = vector_norm(wide, dim=-1, keepdim=True)
     inverse.square_().div_(x.shape[-1]).add_(eps).rsqrt_()
-    if wide is None:
+    if wide is x:
         torch.mul(x, inverse, out=place)
     else:
-        place.copy_(torch.mul(x, inverse, out=wide[: len(x)]))
+        place.copy_(wide.mul_(inverse))
     if weight is not None:
         place.mul_(weight)
 

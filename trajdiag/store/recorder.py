@@ -1,8 +1,12 @@
 """Signals, checks and writing in the background, while the model computes the next batch."""
 
+import os
+import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +15,9 @@ from torch import Tensor
 
 from trajdiag.store.block import Block
 from trajdiag.store.writer import StoreWriter
+
+_NICE = 10
+"""Of the thread that keeps the books."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +51,7 @@ class Recorder:
         self._writer, self._ids, self._written = writer, ids, written
         self._waiting, self._taken = waiting, deque[Future[None]]()
         # one core for the books, the others for the model; the setting is the thread's own
-        self._thread = ThreadPoolExecutor(1, "recorder", torch.set_num_threads, (1,))
+        self._thread = ThreadPoolExecutor(1, "recorder", _give_way)
         self._block: Block | None = None
         self._current, self._missing = -1, 0
 
@@ -77,3 +84,12 @@ class Recorder:
         if not self._missing:
             self._writer.write_block(batch.block, self._block.arrays)
             self._written(batch.block)
+
+
+def _give_way() -> None:
+    """One core for the books, and that only while the model leaves one idle: a product that is cut
+    in two waits for its slower half."""
+    torch.set_num_threads(1)
+    if sys.platform == "linux":  # where a thread has a priority of its own
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)

@@ -81,7 +81,7 @@ class Prompts:
 
 
 def run(repeats: int = REPEATS) -> list[dict[str, Any]]:
-    """Both rows: extraction's time over the bare forward's, interleaved, median of the pairs' ratios."""
+    """Both rows: extraction's time over the bare forward's, median of the ratios of pairs."""
     mano = Drawn(make_task("mano", fit=25_000, val=10_000, test=15_000))
     rows = [("extract-mano", _mano_model(), mano)]
     rows.append(("extract-ouro", _ouro_model(), Prompts(prompts=32, length=128, vocab_size=49152)))

@@ -23,7 +23,7 @@ BARS = {torch.float32: 1.10, torch.bfloat16: 1.35}
 
 
 def run(repeats: int = REPEATS) -> list[dict[str, Any]]:
-    """A row a dtype: the forward's time over the floor's, interleaved, median of the pairs' ratios."""
+    """A row a dtype: the forward's time over the floor's, median of the ratios of pairs."""
     threads = torch.get_num_threads()
     torch.set_num_threads(os.cpu_count() or 1)
     try:

@@ -252,5 +252,4 @@ def test_opening_holds_one_copy_of_the_weights(family: str, folder: Path, large:
     measured = subprocess.run(command, check=True, capture_output=True, text=True)
     as_stored, widened = map(float, measured.stdout.split())
     assert as_stored <= 1.25
-    # transformers interleaves Inkling's experts, and the allocator keeps what that leaves free.
-    assert widened <= (1.4 if family == "inkling2_loop_text" else 1.25)
+    assert widened <= 1.25

@@ -1,6 +1,8 @@
 """Opening a checkpoint of a model that transformers implements: checked, quiet, one copy."""
 
+import ctypes
 import logging
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
@@ -54,6 +56,7 @@ class _Stored:
     path: Path
 
     def __getitem__(self, where: Any) -> Tensor:
+        _give_back_freed()
         with safe_open(self.path, framework="pt") as file:
             return file.get_tensor(self.name)[where]
 
@@ -61,6 +64,13 @@ class _Stored:
         """By safetensors' name."""
         with safe_open(self.path, framework="pt") as file:
             return file.get_slice(self.name).get_dtype()
+
+
+def _give_back_freed() -> None:
+    """Let glibc return what lies free between the weights, which it would keep: transformers copies
+    experts together and frees the parts."""
+    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
+        trim(0)
 
 
 def open_network(

@@ -166,15 +166,7 @@ def load(source: ModelSource) -> HuginnModel:
     Raises CheckpointError or NonFiniteError naming the key or the tensor at fault.
     """
     checkpoint = read_huginn(source.folder, source.device, source.dtype)
-    record = ModelRecord(
-        name=source.name,
-        family="huginn_raven",
-        source=source.source,
-        revision=source.revision,
-        config=checkpoint.config,
-        sha256=checkpoint.sha256,
-        initial_state=source.initial_state,
-    )
+    record = source.record("huginn_raven", checkpoint.config, checkpoint.sha256, free_start=True)
     return HuginnModel(checkpoint.decoder, record, source.tokenizer)
 
 

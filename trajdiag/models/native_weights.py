@@ -106,14 +106,7 @@ def open_network(
     sha256 = _checked_sha256(files)
     with _one_line(source.folder):
         network = _read_network(config, files, dtype, attention)
-    record = ModelRecord(
-        name=source.name,
-        family=family,
-        source=source.source,
-        revision=source.revision,
-        config=content,
-        sha256=sha256,
-    )
+    record = source.record(family, content, sha256)
     return Opened(network=network.eval().requires_grad_(False).to(source.device), record=record)
 
 

@@ -12,7 +12,7 @@ import torch
 
 from trajdiag.cachedir import checkpoints_folder
 from trajdiag.errors import CheckpointError, ConfigError, UnknownNameError
-from trajdiag.models.base import LoopedModel, ModelRecord
+from trajdiag.models.base import LoopedModel
 from trajdiag.models.checkpoint import CONFIG, read_checkpoint, read_config
 from trajdiag.models.config import OuroConfig
 from trajdiag.models.config_keys import shown
@@ -220,14 +220,7 @@ def create_model(config: OuroConfig, seed: int) -> OuroDecoder:
 
 def _load_ouro(source: ModelSource) -> OuroModel:
     checkpoint = read_checkpoint(source.folder, source.device, source.dtype)
-    record = ModelRecord(
-        name=source.name,
-        family="ouro",
-        source=source.source,
-        revision=source.revision,
-        config=checkpoint.config,
-        sha256=checkpoint.sha256,
-    )
+    record = source.record("ouro", checkpoint.config, checkpoint.sha256)
     return OuroModel(checkpoint.decoder, record, source.tokenizer)
 
 

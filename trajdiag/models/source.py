@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from trajdiag.models.base import Tokenizer
+from trajdiag.models.base import ModelRecord, Tokenizer
 
 ZEROS = "zeros"
 
@@ -30,3 +31,17 @@ class ModelSource:
     """`zeros` or `noise:SEED`, spelt right; for families whose state_0 is free."""
     tokenizer: Tokenizer | None = None
     """None where the folder has none: a model of tokens."""
+
+    def record(
+        self, family: str, config: dict[str, Any], sha256: str, *, free_start: bool = False
+    ) -> ModelRecord:
+        """What is remembered of the model that was opened; `config` is config.json's content."""
+        return ModelRecord(
+            name=self.name,
+            family=family,
+            source=self.source,
+            revision=self.revision,
+            config=config,
+            sha256=sha256,
+            initial_state=self.initial_state if free_start else None,
+        )

@@ -40,7 +40,8 @@ class ReadoutRow:
     kind: str
     """`signal`, `native` (the model's own gate), `variant` (the same gate read by another rule),
     `gate` (fitted on the frozen states), `fixed` (leave at one loop, whatever the input: the forced
-    exits) or `oracle` (hindsight)."""
+    exits), `bound` (the best that could be learned or scored, see trajdiag.bound) or `oracle`
+    (hindsight)."""
     direction: str
     """`high` or `low`: which values mean ready to stop."""
     first_loop: int
@@ -80,18 +81,24 @@ class FrontierRow:
 
 @dataclass(frozen=True, kw_only=True)
 class DiagnosisRow:
-    """A part of a readout's examples or of its shortfall."""
+    """A part of a readout's examples, or of its regret."""
 
     store: str
     reference: str | None
     readout: str
     at: str
-    """The operating point: `point` is the least validation depth within half a point of the final
-    loop's validation accuracy; `threshold` is one that the user gave."""
-    depth: float
-    """Mean test depth there, loops."""
+    """Shares of examples: at the operating point, `point` (the least validation depth within half a
+    point of the final loop's validation accuracy), or at the user's own `threshold`.
+
+    Parts of regret: `integrated`, accuracy averaged over mean-depth budgets 1 to T; `matched`,
+    accuracy at the budget `depth`, the readout's val-selected operating point; `accuracy`, loops at
+    the accuracy at which stores are compared."""
+    depth: float | None
+    """Mean depth there, loops; None where the row is over all budgets or about loops."""
     part: str
-    """ok, trajectory, early or late: shares of test examples that sum to 1."""
+    """ok, trajectory, early or late: shares of test examples that sum to 1. Or trajectory_regret,
+    unexposed, learnable, misfit, which sum to regret, and beside them lucky: accuracy, or loops at
+    `accuracy`; positive is worse."""
     value: float
     low: float | None
     high: float | None
@@ -119,6 +126,10 @@ class ComparisonRow:
     paired: bool
     """False where the two stores do not hold the same examples, so that the interval is
     unpaired."""
+    p: float | None = None
+    """Two-sided: exact McNemar for `accuracy@equal-depth`, else the bootstrap's."""
+    p_adjusted: float | None = None
+    """After Holm's correction over the readouts compared in the same metric."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,8 +148,57 @@ class ProfileRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class QualityRow:
+    """How well a readout's value at one loop tells what it is meant to tell, on test."""
+
+    store: str
+    readout: str | None
+    """None for what is about the predictions alone."""
+    loop: int | None
+    """None for a mean over loops."""
+    metric: str
+    """See docs/statistics.md, Signal quality and Difficulty."""
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReliabilityRow:
+    """One bin of equal mass: how sure a readout's probability is, and how often it is right."""
+
+    store: str
+    readout: str
+    loop: int
+    bin: int
+    confidence: float
+    """Mean probability of the bin's test examples."""
+    accuracy: float
+    n: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplicaRow:
+    """One number over stores that are replicas: the same configuration but for the seed."""
+
+    replicas: str
+    """The stores' names, joined by ` + `."""
+    readout: str
+    metric: str
+    value: float | None
+    """The mean over stores; of a depth at a target accuracy the median, None where that is not
+    reached."""
+    low: float | None
+    high: float | None
+    """None beside a `low`: not reached."""
+    n_reached: int
+    """Stores in which the number is reached; `n_reached` of `n`."""
+    n: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Finding:
-    """A named conclusion, with the numbers that carry it in its message."""
+    """A named conclusion, with the numbers that carry it."""
 
     code: str
     store: str
@@ -146,6 +206,11 @@ class Finding:
     severity: str
     """`high`, `medium` or `info`."""
     message: str
+    """The conclusion in words, with its numbers and their intervals."""
+    advice: str = ""
+    """What to do about it, in a line."""
+    numbers: dict[str, float | None] = field(default_factory=dict)
+    """What it rests on, by name; bounds are NAME_low and NAME_high."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,6 +224,9 @@ class Results:
     diagnosis: list[DiagnosisRow] = field(default_factory=list)
     comparisons: list[ComparisonRow] = field(default_factory=list)
     profile: list[ProfileRow] = field(default_factory=list)
+    quality: list[QualityRow] = field(default_factory=list)
+    reliability: list[ReliabilityRow] = field(default_factory=list)
+    replicas: list[ReplicaRow] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     verdict: list[str] = field(default_factory=list)
     """Three sentences at most."""
@@ -206,6 +274,9 @@ ROW_TYPES = {
     "diagnosis": DiagnosisRow,
     "comparisons": ComparisonRow,
     "profile": ProfileRow,
+    "quality": QualityRow,
+    "reliability": ReliabilityRow,
+    "replicas": ReplicaRow,
     "findings": Finding,
 }
 """The row type of every table of Results."""

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trajdiag.batch_report import report
+    from trajdiag.deployment import choose_threshold
     from trajdiag.diagnosis import diagnose
     from trajdiag.extraction import extract
     from trajdiag.gates.frozen_fit import fit_gate
     from trajdiag.gates.gate import load_gate
     from trajdiag.models.registry import load_model
     from trajdiag.models.tracing import trace
+    from trajdiag.readout_file import load_readout
     from trajdiag.scoring import score
     from trajdiag.store.from_arrays import from_arrays
     from trajdiag.store.reader import open_store as open
@@ -24,12 +26,14 @@ if TYPE_CHECKING:
     from trajdiag.training.trainer import train
 
 _HOMES = {
+    "choose_threshold": ("trajdiag.deployment", "choose_threshold"),
     "diagnose": ("trajdiag.diagnosis", "diagnose"),
     "extract": ("trajdiag.extraction", "extract"),
     "fit_gate": ("trajdiag.gates.frozen_fit", "fit_gate"),
     "from_arrays": ("trajdiag.store.from_arrays", "from_arrays"),
     "load_gate": ("trajdiag.gates.gate", "load_gate"),
     "load_model": ("trajdiag.models.registry", "load_model"),
+    "load_readout": ("trajdiag.readout_file", "load_readout"),
     "make_task": ("trajdiag.tasks.registry", "make_task"),
     "open": ("trajdiag.store.reader", "open_store"),
     "report": ("trajdiag.batch_report", "report"),
@@ -43,12 +47,14 @@ __version__ = "0.1.0"
 
 __all__ = [
     "__version__",
+    "choose_threshold",
     "diagnose",
     "extract",
     "fit_gate",
     "from_arrays",
     "load_gate",
     "load_model",
+    "load_readout",
     "make_task",
     "open",
     "report",

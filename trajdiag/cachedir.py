@@ -30,6 +30,11 @@ def gates_folder(store_name: str, cache_dir: str | os.PathLike[str] | None = Non
     return cache_root(cache_dir) / "gates" / store_name
 
 
+def readouts_folder(store_name: str, cache_dir: str | os.PathLike[str] | None = None) -> Path:
+    """Home of the readout files chosen on the store of this name."""
+    return cache_root(cache_dir) / "readouts" / store_name
+
+
 def reports_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
     """Home of reports."""
     return cache_root(cache_dir) / "reports"

@@ -7,8 +7,10 @@ from cyclopts import Parameter
 
 from trajdiag.cachedir import find_store, gates_folder, store_name
 from trajdiag.commands.console import say_store, to_stderr
+from trajdiag.commands.deploying import deploy, read_target
 from trajdiag.gates.config import FitGateConfig
 from trajdiag.gates.frozen_fit import fit_gate as fit_gate_on_store
+from trajdiag.store.reader import open_store
 
 
 def fit_gate(
@@ -16,6 +18,17 @@ def fit_gate(
         str | None, Parameter(help="Name or path; the newest complete one by default.")
     ] = None,
     *,
+    target: Annotated[
+        str | None,
+        Parameter(
+            help="Then choose the gate's threshold, as `score --target` does: accuracy=SHARE, "
+            "depth=LOOPS or risk=SHARE."
+        ),
+    ] = None,
+    delta: Annotated[
+        float | None,
+        Parameter(help="The chance that the promised risk is broken; 0.05 when absent."),
+    ] = None,
     options: Annotated[FitGateConfig, Parameter(name="*")] = FitGateConfig(),  # noqa: B008
 ) -> None:
     """Fit a halting gate on a store's frozen states.
@@ -23,8 +36,11 @@ def fit_gate(
     Learns on the fit examples and stops early on val. Prints the gate's folder; `score` and
     `report` take it up by themselves.
     """
+    asked = read_target(target, delta, cache_dir=options.cache_dir)
     path = find_store(store, options.cache_dir)
     say_store([] if store is None else [store], options.cache_dir)
     given = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
     gate = fit_gate_on_store(path, progress=to_stderr, **given)
     print(gates_folder(store_name(path), options.cache_dir) / gate.name)
+    if asked is not None:
+        deploy([open_store(path)], [gate.name], asked)

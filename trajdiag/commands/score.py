@@ -10,9 +10,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from trajdiag.commands.console import print_table, say_store
+from trajdiag.commands.deploying import deploy, read_target
+from trajdiag.errors import UsageError
 from trajdiag.results import Results, ScoreRow
-from trajdiag.scoring import ScoreConfig
+from trajdiag.scoring import ScoreConfig, open_stores
 from trajdiag.scoring import score as score_stores
+from trajdiag.targets import TargetConfig
 
 _COLUMNS = (
     ("depth@final", "depth", 1),
@@ -32,6 +35,19 @@ def score(
         bool, Parameter(name="--json", negative=(), help="Print all tables as one JSON document.")
     ] = False,
     csv: Annotated[bool, Parameter(negative=(), help="Print the score rows as CSV.")] = False,
+    target: Annotated[
+        str | None,
+        Parameter(
+            help="Choose a threshold to deploy instead, and save it as a readout file: "
+            "accuracy=SHARE (the least mean depth that reaches it on val), depth=LOOPS (the most "
+            "accurate within that mean depth), or risk=SHARE (of examples right at the last loop "
+            "and wrong at the exit; promised of new data)."
+        ),
+    ] = None,
+    delta: Annotated[
+        float | None,
+        Parameter(help="The chance that the promised risk is broken; 0.05 when absent."),
+    ] = None,
     options: Annotated[ScoreConfig, Parameter(name="*")] = ScoreConfig(),  # noqa: B008
 ) -> None:
     """Score every readout of one or more stores.
@@ -42,7 +58,12 @@ def score(
     with difficulty. Brackets are 95% intervals over test inputs; a dash is a target that val never
     reaches. The oracle leaves in hindsight: the bound at equal depth.
     """
+    asked = _target(target, delta, options)
     say_store(stores, options.cache_dir)
+    if asked is not None:
+        found = open_stores(stores or None, options.cache_dir)
+        deploy(found, options.readouts, asked, json_output=json_output, csv_output=csv)
+        return
     results = score_stores(
         stores or None, **{f.name: getattr(options, f.name) for f in dataclasses.fields(options)}
     )
@@ -53,6 +74,17 @@ def score(
     else:
         for row in results.stores:
             print_table(_scoreboard(results, row.store))
+
+
+def _target(target: str | None, delta: float | None, options: ScoreConfig) -> TargetConfig | None:
+    """What `--target` asks for; it chooses the threshold, which other options choose otherwise."""
+    fields = {field.name for field in dataclasses.fields(TargetConfig)}
+    shared = fields & {field.name for field in dataclasses.fields(ScoreConfig)}
+    asked = read_target(target, delta, **{name: getattr(options, name) for name in shared})
+    for name in ("threshold", "targets", "slack"):
+        if asked is not None and getattr(options, name) != getattr(ScoreConfig(), name):
+            raise UsageError(f"--target chooses the threshold by itself; leave out --{name}")
+    return asked
 
 
 def _scoreboard(results: Results, store: str) -> Table:

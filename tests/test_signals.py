@@ -47,10 +47,10 @@ def test_margins_are_between_the_two_largest(arrays, signals):
     assert_close(signals["probability_margin"], -np.log(1 - (p[..., -1] - p[..., -2])))
 
 
-def test_predictive_kl_puts_the_current_loop_first(arrays, signals):
+def test_kl_current_previous_puts_the_current_loop_first(arrays, signals):
     p = softmax(arrays[1].astype(float), axis=2)
     forward = rel_entr(p[:, 1:], p[:, :-1]).sum(2)
-    assert_close(signals["predictive_kl"], forward, first_loop=2)
+    assert_close(signals["kl_current_previous"], forward, first_loop=2)
     assert not np.allclose(forward, rel_entr(p[:, :-1], p[:, 1:]).sum(2))
 
 
@@ -105,7 +105,7 @@ def test_a_loop_that_changes_nothing_has_cosine_one_and_no_change():
     logits = np.random.default_rng(2).normal(size=(50, 1, 5)).repeat(3, axis=1)
     found = compute_signals(hidden.astype(np.float32), logits.astype(np.float32))
     assert (found["hidden_cosine"][:, 1:] == 1).all()
-    for name in ("relative_change", "hidden_displacement", "logit_change", "predictive_kl"):
+    for name in ("relative_change", "hidden_displacement", "logit_change", "kl_current_previous"):
         assert (found[name][:, 1:] == 0).all(), name
 
 
@@ -151,7 +151,7 @@ def test_a_wide_vocabulary_agrees_with_scipy():
     found = compute_signals(np.ones((3, 2, 2), np.float32), logits)
     log_p = log_softmax(logits.astype(float), axis=2)
     kl = (np.exp(log_p[:, 1]) * (log_p[:, 1] - log_p[:, 0])).sum(1)
-    np.testing.assert_allclose(found["predictive_kl"][:, 1], kl, rtol=1e-6)
+    np.testing.assert_allclose(found["kl_current_previous"][:, 1], kl, rtol=1e-6)
 
 
 def test_bfloat16_states_are_read_exactly(arrays):

@@ -11,7 +11,7 @@ from tests.language_models import VOCABULARY, byte_tokenizer, loaded, tiny_ouro
 from trajdiag.errors import ConfigError
 from trajdiag.extraction import extract
 from trajdiag.models.tracing import trace
-from trajdiag.signals import compute_signals
+from trajdiag.signals import KEPT, compute_signals
 from trajdiag.store import schema
 from trajdiag.tasks.questions import Document
 
@@ -91,6 +91,8 @@ def test_with_the_largest_logits_only_everything_else_is_as_with_all(model, tmp_
     np.testing.assert_array_equal(some.predictions(), whole.predictions())
     np.testing.assert_array_equal(some.correct("test"), whole.correct("test"))
     np.testing.assert_allclose(some.cross_entropy("val"), whole.cross_entropy("val"), atol=1e-5)
+    assert some.kept_signals == some.signal_names == whole.signal_names
+    assert whole.kept_signals == KEPT
     for name in whole.signal_names:
         np.testing.assert_array_equal(some.signal(name), whole.signal(name))
     expected = log_softmax(whole.numpy("logits").astype(float), axis=-1)
@@ -103,7 +105,8 @@ def test_little_memory_reads_the_tokens_of_a_row_piece_by_piece(model, tmp_path)
     whole = extract(model, Notes(), cache_dir=tmp_path / "whole")
     pieces = extract(model, Notes(), cache_dir=tmp_path / "pieces", memory=1e-6)
     np.testing.assert_allclose(pieces.numpy("logits"), whole.numpy("logits"), atol=1e-5)
-    signals = compute_signals(pieces.torch("hidden"), pieces.torch("logits"))
+    hidden, logits = pieces.torch("hidden"), pieces.torch("logits")
+    signals = compute_signals(hidden, logits, pieces.signal_names)
     for name, values in signals.items():
         np.testing.assert_array_equal(pieces.signal(name), values)
 

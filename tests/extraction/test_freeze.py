@@ -65,7 +65,7 @@ def test_the_store_holds_what_the_model_computes_for_each_example_alone(tmp_path
         == np.concatenate([e.target for e in task.examples().values()]).tolist()
     )
     assert store.record.task["notes"] == {"drawn": 240}
-    for name, expected in compute_signals(hidden, logits).items():
+    for name, expected in compute_signals(hidden, logits, store.signal_names).items():
         np.testing.assert_array_equal(store.signal(name), expected)
 
 

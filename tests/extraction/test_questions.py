@@ -161,7 +161,8 @@ def test_no_signal_sees_the_classes_that_a_question_does_not_have(model, tmp_pat
     store = extract(model, task, cache_dir=tmp_path)
     hidden, logits = store.torch("hidden"), store.torch("logits")
     for i, question in enumerate(in_order(task)):
-        own = compute_signals(hidden[i : i + 1], logits[i : i + 1, :, : len(question.choices)])
+        chosen = logits[i : i + 1, :, : len(question.choices)]
+        own = compute_signals(hidden[i : i + 1], chosen, store.signal_names)
         for name, values in own.items():
             np.testing.assert_allclose(store.signal(name)[i], values[0], rtol=1e-6, err_msg=name)
     assert (store.predictions() < [[len(q.choices)] for q in in_order(task)]).all()

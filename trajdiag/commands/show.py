@@ -65,7 +65,7 @@ def _summary(store: Store) -> dict[str, object]:
         "d_model": store.d_model,
         "classes": store.classes,
         "gate": store.has_gate,
-        "signals": list(store.signal_names),
+        "signals": {"kept": list(store.kept_signals), "derived": _derived(store)},
         "accuracy": accuracy_by_score(store) if "test" in store.splits else {},
         "bytes": _bytes(store.path),
     }
@@ -83,7 +83,8 @@ def _print(store: Store) -> None:
         ("examples", counts),
         ("shape", f"{store.loops} loops, d_model {store.d_model}, {store.classes} classes"),
         ("gate", "the model's own" if store.has_gate else "none"),
-        ("signals", ", ".join(store.signal_names)),
+        ("signals kept", ", ".join(store.kept_signals)),
+        ("signals derived", ", ".join(_derived(store)) or "none"),
         ("states", f"{record.store_dtype}, computed in {record.compute_dtype}"),
         ("size", f"{_bytes(store.path) / 1e6:,.1f} MB"),
         ("created", record.created),
@@ -94,6 +95,11 @@ def _print(store: Store) -> None:
     print_table(facts)
     if "test" in store.splits:
         print_table(_accuracies(store))
+
+
+def _derived(store: Store) -> list[str]:
+    """The signals that are computed from the states and logits when asked for."""
+    return [name for name in store.signal_names if name not in store.kept_signals]
 
 
 def _accuracies(store: Store) -> Table:

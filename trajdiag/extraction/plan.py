@@ -16,7 +16,7 @@ from trajdiag.extraction.work import Classes, Continuations, Letters, Work
 from trajdiag.models.base import LoopedModel, Tokenizer
 from trajdiag.models.own import FAMILY
 from trajdiag.models.tokenizer import require_fits
-from trajdiag.signals import SIGNALS
+from trajdiag.signal_registry import signals_to_keep
 from trajdiag.store.schema import (
     CONTINUATION_GATE,
     SCORE,
@@ -135,7 +135,12 @@ def plan(config: ExtractConfig, model: LoopedModel, task: AnyTask, loops: int, d
     arrays += [array for array in of_vocabulary if not (whole and array.dimension == "token")]
     return Plan(
         work=work,
-        specs=block_specs(arrays, examples=len(work), loops=loops, signals=list(SIGNALS)),
+        specs=block_specs(
+            arrays,
+            examples=len(work),
+            loops=loops,
+            signals=signals_to_keep(loops, logits_kept=keeps_classes),
+        ),
         vocabulary=kept.logits,
         classes=None if keeps_classes else classes,
         notes={**facts(task, "notes"), **rule.notes()},

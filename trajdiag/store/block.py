@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from trajdiag.errors import NonFiniteError
-from trajdiag.signals import SIGNALS, SignalTracker
+from trajdiag.signals import SignalTracker
 from trajdiag.store.schema import SIGNAL, ArraySpec
 
 _PIECE = 2**17
@@ -23,21 +23,22 @@ class Block:
     """Memory for one block, reused from block to block: touching fresh memory is what costs."""
 
     def __init__(self, specs: Mapping[str, ArraySpec]) -> None:
-        """`specs` as `block_specs` gives them, with every signal."""
+        """`specs` as `block_specs` gives them, with the signals to keep."""
         self.arrays: dict[str, np.ndarray] = {}
         """Every array's chunks as StoreWriter.write_block takes them."""
         self._loops, (self._size, _, self._d_model) = (
             specs["hidden"].shape[1],
             specs["hidden"].chunk,
         )
-        self._tracker = SignalTracker()
+        names = [name.removeprefix(SIGNAL) for name in specs if name.startswith(SIGNAL)]
+        self._tracker = SignalTracker(names)
         for name, spec in specs.items():
             if name.startswith(SIGNAL):
                 continue
             chunks = (self._loops, self._size) if len(spec.shape) == 3 else (self._size,)
             self.arrays[name] = _pages((*chunks, spec.shape[-1]), spec.disk_dtype)
-        self._signals = _pages((len(SIGNALS), self._size, self._loops), np.dtype(np.float32))
-        for name, values in zip(SIGNALS, self._signals, strict=True):
+        self._signals = _pages((len(names), self._size, self._loops), np.dtype(np.float32))
+        for name, values in zip(names, self._signals, strict=True):
             self.arrays[SIGNAL + name] = values
         self._ids = np.empty(0, str)
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from trajdiag.errors import ConfigError, NonFiniteError
-from trajdiag.signals import SIGNALS
+from trajdiag.signal_registry import signals_to_keep
 from trajdiag.store.block import Block
 from trajdiag.store.columns import Columns
 from trajdiag.store.reader import Store
@@ -79,7 +79,12 @@ def from_arrays(
     arrays = trajectory_arrays(
         d_model=states.shape[2], dtype=dtype, classes=z.shape[2], gate=gate is not None
     )
-    specs = block_specs(arrays, examples=examples, loops=loops, signals=list(SIGNALS))
+    specs = block_specs(
+        arrays,
+        examples=examples,
+        loops=loops,
+        signals=signals_to_keep(loops, logits_kept=True),
+    )
     record = StoreRecord(
         schema=SCHEMA_VERSION,
         model={"name": "arrays", "family": "arrays", "sha256": _digest(states, z, gate)},

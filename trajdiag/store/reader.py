@@ -11,6 +11,7 @@ import numpy as np
 
 from trajdiag.cachedir import find_store, store_name
 from trajdiag.errors import NonFiniteError, StoreError, UnknownNameError
+from trajdiag.signal_registry import SIGNALS
 from trajdiag.store import strings
 from trajdiag.store.fingerprint import array_checksum, crc32c, fingerprint
 from trajdiag.store.opening import (
@@ -43,6 +44,7 @@ class Store:
         self._specs = specs
         self._maps: dict[tuple[str, str], np.ndarray] = {}
         self._unchanged: set[str] = set()
+        self._derived: dict[str, dict[str, np.ndarray]] = {}
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "Store":
@@ -104,7 +106,19 @@ class Store:
 
     @property
     def signal_names(self) -> tuple[str, ...]:
-        return tuple(n.removeprefix(SIGNAL) for n in self._specs if n.startswith(SIGNAL))
+        """The signals it gives, in the order of SIGNALS: kept ones, and where it has the task's
+        logits those derived from them and the states. What no loop of it defines is left out."""
+        derives = "logits" in self._specs
+        return tuple(
+            name
+            for name, signal in SIGNALS.items()
+            if SIGNAL + name in self._specs or (derives and signal.first_loop <= self.loops)
+        )
+
+    @property
+    def kept_signals(self) -> tuple[str, ...]:
+        """Those of its signals that were written at extraction."""
+        return tuple(name for name in self.signal_names if SIGNAL + name in self._specs)
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -222,11 +236,22 @@ class Store:
             yield part, tuple(self.numpy(array, rows=part, loop=loop) for array in arrays)
 
     def signal(self, name: str, split: str | None = None) -> np.ndarray:
-        """float32 [example, loop]; NaN before the signal's first loop."""
+        """float32 [example, loop]; NaN before the signal's first loop.
+
+        The first signal of a split that was not kept costs a pass over its states and logits, for
+        all such signals together; they are remembered.
+        """
         if name not in self.signal_names:
             raise UnknownNameError(f"signal of store {self.name}:", name, self.signal_names)
-        self._require_unchanged(SIGNAL + name)
-        return self.numpy(SIGNAL + name, split=split)
+        if name in self.kept_signals:
+            self._require_unchanged(SIGNAL + name)
+            return self.numpy(SIGNAL + name, split=split)
+        if split is not None:
+            return self._derive(split)[name].copy()
+        found = np.empty((len(self), self.loops), np.float32)
+        for each in self.splits:
+            found[self.rows(each)] = self._derive(each)[name]
+        return found
 
     def predictions(self, split: str | None = None) -> np.ndarray:
         """The predicted class, int64 [example, loop]; the first of equals."""
@@ -278,6 +303,16 @@ class Store:
             crcs = (crc32c((folder / key).read_bytes()) for key in spec.chunk_keys())
             checksums[name] = array_checksum(crcs)
         return fingerprint(record=self.record, specs=self._specs.values(), checksums=checksums)
+
+    def _derive(self, split: str) -> dict[str, np.ndarray]:
+        """Every signal of the split that is not kept."""
+        if split not in self._derived:
+            from trajdiag.store.derived_signals import derive_signals
+
+            kept = self.kept_signals
+            names = [name for name in self.signal_names if name not in kept]
+            self._derived[split] = derive_signals(self, names, split)
+        return self._derived[split]
 
     def _require_unchanged(self, name: str) -> None:
         """Compare the bytes of a small array with its checksum, once."""

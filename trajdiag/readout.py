@@ -1,10 +1,12 @@
 """Readouts: what turns a frozen trajectory into an exit loop, given a threshold.
 
-A store has one readout for each stored signal, `native` and its variants for the model's own gate,
+A store has one readout for each of its signals, `native` and its variants for the model's own gate,
 one for each gate fitted on it, and `fixed`, whose value is the loop's number: its operating points
-are the forced exits.
+are the forced exits. Beside them stand what is no function of the trajectory alone: the learned
+bound, and the oracles, which know the targets. `trajdiag.readout_registry` says what each is.
 """
 
+import dataclasses
 import os
 import warnings
 from collections.abc import Iterable
@@ -22,22 +24,29 @@ from trajdiag.gates.gate import Gate, load_gate, read_gate
 from trajdiag.gates.halting import cumulative_hazard
 from trajdiag.gates.released import released_cdf, released_dtype, released_threshold
 from trajdiag.metrics.frontier import exit_depth
-from trajdiag.signals import SIGNALS
+from trajdiag.readout_registry import (
+    BOUND,
+    CONTINUATION,
+    EXPECTED,
+    FIXED,
+    NATIVE,
+    ORACLE,
+    ORACLES,
+    READOUTS,
+    RELEASED,
+    Kind,
+)
+from trajdiag.signal_registry import SIGNALS
 from trajdiag.store.reader import Store
 from trajdiag.store.schema import CONTINUATION_GATE, GATE
 
-NATIVE, FIXED, ORACLE = "native", "fixed", "oracle"
-RELEASED = "native-released"
-"""The model's own gate by the rule of Ouro's released code, in the checkpoint's dtype."""
-CONTINUATION = "native-continuation"
-"""The model's own gate, its logit averaged over the positions that score the continuations."""
-
-Scale = Literal["signal", "hazard", "logit", "loop", "cdf"]
+Scale = Literal["signal", "hazard", "logit", "loop", "loops", "cdf"]
 
 _UNITS = {
     "hazard": "nats of cumulative hazard, -log(1 - CDF)",
     "logit": "logit",
     "loop": "loops",
+    "loops": "loops",
     "cdf": "cumulative exit probability",
 }
 
@@ -47,7 +56,7 @@ class Readout:
     """A stopping rule but for its threshold: leave at the first loop that crosses, else at T."""
 
     name: str
-    kind: Literal["signal", "native", "variant", "gate", "fixed", "oracle"]
+    kind: Kind
     direction: Literal["high", "low"]
     """Which values mean ready to stop."""
     first_loop: int
@@ -55,8 +64,8 @@ class Readout:
     unit: str
     """Of its values and thresholds."""
     scale: Scale
-    """Whether its values are a signal, a cumulative hazard, a probability's logit, loops, or a
-    cumulative probability."""
+    """Whether its values are a signal, a cumulative hazard, a probability's logit, the loop's
+    number, a number of loops, or a cumulative probability."""
     gate: Gate | None = None
     """The fitted gate behind a readout of kind `gate`."""
 
@@ -71,6 +80,8 @@ class Readout:
             gate_logit = torch.from_numpy(store.numpy(array, split=split))
             if self.name == RELEASED:
                 return released_cdf(gate_logit, _released_dtype(store)).float().numpy()
+            if self.name == EXPECTED:
+                return _beyond_expected(gate_logit).numpy()
             return cumulative_hazard(gate_logit).numpy()
         if self.kind == "fixed":
             loops = np.arange(1, store.loops + 1, dtype=np.float32)
@@ -83,32 +94,54 @@ def list_readouts(
     *,
     gates: Iterable[str | os.PathLike[str] | Gate] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
+    min_depth: int = 1,
 ) -> list[Readout]:
     """The readouts of `store`: native gate, fitted gates, signals, fixed loops.
 
     `gates` are names of gates fitted on the store, gate folders, or gates; None means all fitted
-    ones in the cache. Raises UnknownNameError for a gate that is not there, ConfigError for a gate
-    that bears another readout's name, FingerprintError for one that was fitted on other states.
+    ones in the cache. None of them leaves before loop `min_depth`; their values are the same for
+    any. Raises UnknownNameError for a gate that is not there, ConfigError for a gate that bears
+    another readout's name and for a `min_depth` that is no loop, FingerprintError for a gate that
+    was fitted on other states.
     """
+    if not 1 <= min_depth <= store.loops:
+        raise ConfigError(
+            f"the minimum depth must be a loop of store {store.name}, 1 to {store.loops}, got "
+            f"{min_depth}"
+        )
     found = [_native(name) for name in _native_names(store)]
     found += [_fitted(name, gate) for name, gate in _gates(store, gates, cache_dir)]
-    found += [_signal(name) for name in store.signal_names if name in SIGNALS]
-    found.append(_fixed())
-    names = [readout.name for readout in found] + [ORACLE]
+    found += [_signal(name) for name in store.signal_names]
+    found.append(_registered(FIXED, "loop"))
+    names = [readout.name for readout in found] + [BOUND, *ORACLES]
     taken = sorted({name for name in names if names.count(name) > 1})
     if taken:
         raise ConfigError(
             f"two readouts of store {store.name} are named {taken[0]}; fit the gate under another "
             "--name, or score it without the other"
         )
-    return found
+    return [dataclasses.replace(r, first_loop=max(r.first_loop, min_depth)) for r in found]
 
 
 def oracle() -> Readout:
     """Hindsight: leave at the first loop that is right. It has no values."""
-    return Readout(
-        name=ORACLE, kind="oracle", direction="high", first_loop=1, unit="loops", scale="loop"
-    )
+    return _registered(ORACLE, "loop")
+
+
+def oracles() -> list[Readout]:
+    """Hindsight, four ways; none has values.
+
+    `oracle` leaves at the first right loop and bounds every readout, `oracle-stays` at the first
+    from which on it is never wrong, `oracle-loss` at that of the least cross-entropy,
+    `oracle-saturation` where the prediction never changes again.
+    """
+    return [_registered(name, "loop") for name in ORACLES]
+
+
+def bound() -> Readout:
+    """The best causal rule that was learned from the frozen states: expected gain of going on, less
+    a loop's price. Its values are fitted elsewhere; it has none of its own."""
+    return dataclasses.replace(_registered(BOUND, "loop"), unit="accuracy")
 
 
 def fitted_gates(store: Store, cache_dir: str | os.PathLike[str] | None = None) -> dict[str, Path]:
@@ -187,23 +220,37 @@ def _native_names(store: Store) -> list[str]:
     trained_here = "training" in ((model.get("config") or {}).get("trajdiag") or {})
     released = model.get("family") == "ouro" and not trained_here
     by_continuation = CONTINUATION_GATE in store.arrays
-    return [NATIVE] + [RELEASED] * released + [CONTINUATION] * by_continuation
+    return [NATIVE] + [RELEASED] * released + [CONTINUATION] * by_continuation + [EXPECTED]
+
+
+def _beyond_expected(gate_logit: torch.Tensor) -> torch.Tensor:
+    """t - E_q[depth], loops, float64 [example, loop], from every loop's gate logit."""
+    survival = torch.exp(-cumulative_hazard(gate_logit)[:, :-1])
+    loops = torch.arange(1, gate_logit.shape[1] + 1, dtype=torch.float64)
+    return loops - (1 + survival.sum(1, keepdim=True))
 
 
 def _native(name: str) -> Readout:
-    scale: Scale = "cdf" if name == RELEASED else "hazard"
+    scales: dict[str, Scale] = {RELEASED: "cdf", EXPECTED: "loops"}
+    return _registered(name, scales.get(name, "hazard"))
+
+
+def _registered(name: str, scale: Scale) -> Readout:
+    """The readout of this name, as the registry says."""
+    entry = READOUTS[name]
     return Readout(
         name=name,
-        kind="native" if name == NATIVE else "variant",
-        direction="high",
-        first_loop=1,
+        kind=entry.kind,
+        direction=entry.direction or "high",
+        first_loop=entry.first_loop,
         unit=_UNITS[scale],
         scale=scale,
     )
 
 
 def _fitted(name: str, gate: Gate) -> Readout:
-    scale: Scale = "logit" if gate.objective == "correctness" else "hazard"
+    scales: dict[str, Scale] = {"correctness": "logit", "agreement": "logit", "depth": "loops"}
+    scale = scales.get(gate.objective, "hazard")
     return Readout(
         name=name,
         kind="gate",
@@ -224,10 +271,4 @@ def _signal(name: str) -> Readout:
         first_loop=signal.first_loop,
         unit=signal.unit,
         scale="signal",
-    )
-
-
-def _fixed() -> Readout:
-    return Readout(
-        name=FIXED, kind="fixed", direction="high", first_loop=1, unit=_UNITS["loop"], scale="loop"
     )

@@ -9,6 +9,7 @@ from tests.models.random_ouro import random_decoder
 from trajdiag.cli import main
 from trajdiag.models.checkpoint import write_checkpoint
 from trajdiag.models.registry import shipped_models
+from trajdiag.readout_registry import READOUTS
 from trajdiag.tasks.registry import task_names
 
 
@@ -39,3 +40,18 @@ def test_models_tell_where_they_are_without_asking_the_hub(
 def test_tasks_have_a_line_each(capsys: pytest.CaptureFixture[str]):
     tasks = listed(capsys, "tasks")
     assert set(task_names()) < tasks.keys() and all(tasks.values())
+
+
+def test_readouts_say_when_they_stop_what_they_are_and_where_they_come_from(
+    capsys: pytest.CaptureFixture[str],
+):
+    readouts = listed(capsys, "readouts")
+    assert readouts.keys() == READOUTS.keys()
+    assert readouts["js"].startswith("stops when low, from loop 2 (KL(p_t || m) + KL(p_{t-1}")
+    assert readouts["js"].endswith("arXiv 2605.09165")
+    assert readouts["acceleration_twice"].startswith("stops when low, from loop 4 max(a_t, a_{t-1}")
+    assert readouts["KIND-previous"].startswith("stops when high, from loop 2")
+    assert readouts["KIND-depth"].startswith("stops when low, from loop 1")
+    assert readouts["boosted-OBJECTIVE"].startswith("as its objective says")
+    assert readouts["bound"].startswith("stops when low, from loop 1")
+    assert readouts["oracle-loss"].startswith("in hindsight")

@@ -53,29 +53,9 @@ def _tasks(cache_dir: str | None) -> list[tuple[str, ...]]:
 
 
 def _readouts(cache_dir: str | None) -> list[tuple[str, ...]]:
-    from trajdiag.signals import SIGNALS
+    from trajdiag.readout_registry import READOUTS
 
-    signals = [
-        (s.name, f"stops when {s.direction}, from loop {s.first_loop}", s.formula)
-        for s in SIGNALS.values()
-    ]
-    return [
-        *signals,
-        ("native", "stops when high, from loop 1", "the model's own gate: -log(1 - CDF), exactly"),
-        (
-            "native-released",
-            "stops when high, from loop 1",
-            "Ouro's gate as its released code rounds it: the CDF in the checkpoint's dtype",
-        ),
-        (
-            "native-continuation",
-            "stops when high, from loop 1",
-            "the model's own gate, its logit averaged over the positions that score the choices",
-        ),
-        ("GATE", "stops when high, from loop 1", "each gate fitted on the store, by its name"),
-        ("fixed", "stops when high, from loop 1", "the loop's number: the same depth for all"),
-        ("oracle", "hindsight", "the first loop that is right; no rule, the upper bound"),
-    ]
+    return [(e.name, e.stops, e.formula, e.reference) for e in READOUTS.values()]
 
 
 def _stores(cache_dir: str | None) -> list[tuple[str, ...]]:

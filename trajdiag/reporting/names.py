@@ -4,15 +4,39 @@ import unicodedata
 
 READOUT_LABELS = {
     "top1": "top-1 confidence",
-    "predictive_kl": "predictive KL",
+    "kl_current_previous": "KL(current ‖ previous)",
+    "kl_previous_current": "KL(previous ‖ current)",
+    "min_p_kl": "min-p KL",
+    "js": "Jensen-Shannon",
+    "acceleration_twice": "acceleration, two in a row",
     "native": "native gate",
+    "native-expected": "native gate, expected depth",
     "fixed": "fixed depth",
+    "bound": "learned bound",
     "oracle": "hindsight oracle",
+    "oracle-stays": "hindsight: stays right",
+    "oracle-loss": "hindsight: least loss",
+    "oracle-saturation": "hindsight: saturation",
 }
 
-CONFIDENCE = ("entropy", "top1", "logit_margin", "probability_margin")
-PREDICTION_CHANGE = ("predictive_kl", "logit_change", "argmax_stability")
-STATE_CHANGE = ("hidden_displacement", "relative_change", "hidden_cosine")
+CONFIDENCE = ("entropy", "top1", "logit_margin", "probability_margin", "energy")
+PREDICTION_CHANGE = (
+    "entropy_change",
+    "kl_current_previous",
+    "kl_previous_current",
+    "min_p_kl",
+    "js",
+    "logit_change",
+    "argmax_stability",
+    "vote_share",
+)
+STATE_CHANGE = (
+    "hidden_displacement",
+    "relative_change",
+    "hidden_cosine",
+    "acceleration",
+    "acceleration_twice",
+)
 FAMILIES = (CONFIDENCE, PREDICTION_CHANGE, STATE_CHANGE)
 """The built-in signals by what they look at; hues follow them."""
 

@@ -1,7 +1,8 @@
 """The report's colours: one role, one colour on light paper and one on dark.
 
 Hues are Okabe and Ito's (colour-blind safe) and stand for families: confidence is blue, change of
-the prediction green, change of the state purple, gates vermilion. Within a family, lightness and
+the prediction green, change of the state purple, gates vermilion, the learned bound olive, what
+needs no signal grey, from fixed depths to hindsight. Within a family, lightness and
 dashes tell readouts apart, so a readout keeps its colour in every figure of every report."""
 
 from dataclasses import dataclass
@@ -46,22 +47,43 @@ PARTS = _roles(
 """The attribution's parts, in the order of the bar: the trajectory's share, the same for every
 readout of a store, lies flush with the right end."""
 
+REGRET = _roles(
+    ("unexposed", "#8ba0c4", "#6f87b3"),
+    ("learnable", "#b5541c", "#a8481a"),
+    ("misfit", "#e5b53f", "#edc15c"),
+)
+"""The parts of regret beside the trajectory's, which has the attribution's colour: blue for what
+the states lack, orange and yellow for what the readout does."""
+
 READOUTS = _roles(
     ("entropy", "#0072b2", "#58b0ee"),
     ("top1", "#3f95d1", "#8ccbf7", (0, (6, 1.5))),
     ("logit_margin", "#00507f", "#2f86c4", (0, (6, 1.5, 1, 1.5))),
     ("probability_margin", "#61b0e3", "#b9def8", (0, (3, 1))),
-    ("predictive_kl", "#009e73", "#2fc79a"),
+    ("energy", "#2a6f9e", "#6fb0d8", (0, (1, 1))),
+    ("entropy_change", "#008a80", "#1fb5a8", (0, (8, 2))),
+    ("kl_current_previous", "#009e73", "#2fc79a"),
+    ("kl_previous_current", "#33b38c", "#58dbb3", (0, (3, 1))),
+    ("min_p_kl", "#1f7f63", "#27a87f", (0, (1, 1))),
+    ("js", "#7fcfb2", "#a9e8d3", (0, (2, 1))),
     ("logit_change", "#5cbf9b", "#8fdcc0", (0, (6, 1.5))),
     ("argmax_stability", "#00664a", "#149c75", (0, (6, 1.5, 1, 1.5))),
+    ("vote_share", "#5f9e3f", "#8bc96a", (0, (6, 1, 1, 1, 1, 1))),
     ("hidden_displacement", "#a8487f", "#de8fbb"),
     ("relative_change", "#cc79a7", "#efb6d4", (0, (6, 1.5))),
     ("hidden_cosine", "#74264f", "#b9608f", (0, (6, 1.5, 1, 1.5))),
+    ("acceleration", "#8f3c8a", "#cf7ccb", (0, (3, 1))),
+    ("acceleration_twice", "#b873b4", "#e6abe3", (0, (1, 1))),
     ("native", "#d55e00", "#ff8a3d"),
     ("native-released", "#e07b2e", "#ffa66b", (0, (2, 1))),
     ("native-continuation", "#b34f00", "#f0762a", (0, (8, 2))),
+    ("native-expected", "#f09a5c", "#ffc08f", (0, (1, 1))),
+    ("bound", "#7a6a00", "#d8c24a"),
     ("fixed", "#838b94", "#7d8792"),
     ("oracle", "#1b1f25", "#e6edf4"),
+    ("oracle-stays", "#343a42", "#cfd6de", (0, (6, 1.5))),
+    ("oracle-loss", "#4a525c", "#b8c0c9", (0, (3, 1))),
+    ("oracle-saturation", "#5f6873", "#a3abb5", (0, (1, 2))),
 )
 """Readouts with a colour of their own."""
 
@@ -73,7 +95,7 @@ GATES = _roles(
 )
 """Taken in turn by fitted gates, in the order of their names."""
 
-ROLES: dict[str, Role] = PAGE | PARTS | READOUTS | GATES
+ROLES: dict[str, Role] = PAGE | PARTS | REGRET | READOUTS | GATES
 ROLE_OF_COLOUR = {role.light: name for name, role in ROLES.items()}
 
 

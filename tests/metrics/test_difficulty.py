@@ -127,11 +127,12 @@ def test_constant_levels_have_no_correlation():
     assert np.isnan(correlations(np.arange(9.0), np.ones(9), np.arange(9) < 4)[1]).all()
 
 
-def test_the_spread_of_a_correlation_is_that_of_ranking_each_resample_anew():
+@pytest.mark.parametrize(("hard", "right", "noise"), [(4, 6, 4), (2, 8, 1)])
+def test_the_spread_of_a_correlation_is_that_of_ranking_each_resample_anew(hard, right, noise):
     rng = np.random.default_rng(1)
     b = rng.integers(1, 8, 1000).astype(float)
     given = rng.random(1000) < b / 10
-    a = np.round(4 * b + 4 * rng.normal(size=1000) + 6 * given)
+    a = np.round(hard * b + noise * rng.normal(size=1000) + right * given)
     plain, partial = correlations(a, b, given, n_resamples=2000)
     anew = []
     for _ in range(600):

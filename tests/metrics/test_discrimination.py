@@ -142,6 +142,15 @@ def test_bins_of_a_continuous_score_keep_the_spread_of_the_plain_bootstrap(share
         assert found[name][0] == pytest.approx(np.mean(values), abs=np.std(values)), name
 
 
+def test_resamples_have_their_mean_at_the_value_where_binning_takes_much_off_it():
+    score = np.arange(6400.0)
+    label = (score % 100 > 49) & (score > 3200)  # each bin's upper half
+    found = resampled(score, label, label, RandomBlocks.deal(np.arange(6400)))
+    for name in ("auroc/right", "auprc/right"):
+        value, spread = found[name][0], found[name][1:].std()
+        assert found[name][1:].mean() == pytest.approx(value, abs=0.2 * spread), name
+
+
 def test_resamples_of_a_nearly_perfect_score_stay_within_what_is_possible():
     score = np.arange(1000.0)
     label = score > 503  # amid a bin

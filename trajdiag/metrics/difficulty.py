@@ -97,12 +97,12 @@ def rank_correlation_given(
     a_c += _through_ranks(a, c) - a_c.mean()
     b_c = rank_b * c
     b_c += _through_ranks(b, c) - b_c.mean()
-    columns = [*_rank_moments(a, b, rank_a, rank_b), a_c, b_c, c, c * c, np.ones(len(c))]
+    columns = [*_rank_moments(a, b, rank_a, rank_b), a_c, b_c, c * c, np.ones(len(c))]
     sums = blocks.resample(blocks.sums(np.stack(columns, axis=1)))
-    joint, square_a, square_b, joint_a, joint_b, mean, square = _over(sums[:, :-1], sums[:, -1:]).T
-    plain, square = _bounded(joint, square_a, square_b), square - mean**2
-    r_a = np.nan_to_num(_bounded(joint_a, square_a, square))
-    r_b = np.nan_to_num(_bounded(joint_b, square_b, square))
+    joint, square_a, square_b, joint_a, joint_b, square_c = _over(sums[:, :-1], sums[:, -1:]).T
+    plain = _bounded(joint, square_a, square_b)
+    r_a = np.nan_to_num(_bounded(joint_a, square_a, square_c))
+    r_b = np.nan_to_num(_bounded(joint_b, square_b, square_c))
     left = (1 - r_a**2) * (1 - r_b**2)
     left = np.where(left > 1e-9, left, 0.0)  # what c decides, but for rounding
     return plain, np.clip(_ratio(plain - r_a * r_b, np.sqrt(left)), -1, 1)

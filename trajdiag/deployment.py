@@ -147,7 +147,7 @@ def _measure(
     depth, accuracy, risk = (
         Measured(value=float(value), low=low, high=high)
         for value, (low, high) in zip(
-            (exits.mean(), right.mean(), weight @ lost), bounds, strict=True
+            (exits.mean(), right.mean(), weight @ lost / groups), bounds, strict=True
         )
     )
     return SplitNumbers(

@@ -114,9 +114,11 @@ def choose_on_val(
     along = (found, values, given_up(correct), weight, direction, first_loop)
     single = groups == len(group)
     # The first candidate runs to T: its risk is 0 whatever the data, and needs no test.
-    p = (binomial_p if single else hoeffding_bentkus_p)(risk_path(*along)[1:], groups, config.level)
+    risk = risk_path(*along)[1:] / groups
+    p = (binomial_p if single else hoeffding_bentkus_p)(risk, groups, config.level)
     tested = fixed_sequence(p, config.delta)
-    kept = conformal(risk_path(*along, monotone=True)[1:], groups, config.level)
+    risk = risk_path(*along, monotone=True)[1:] / groups
+    kept = conformal(risk, groups, config.level)
     bound = "exact binomial" if single else "Hoeffding-Bentkus"
     return [
         ChosenThreshold(

@@ -75,7 +75,7 @@ def test_one_example_or_no_usable_loop_makes_a_path_of_what_there_is():
 def test_weights_make_a_sum_the_mean_of_group_means():
     weight, n = group_weights(np.array([7, 7, 7, 2]))
     assert n == 2
-    assert weight @ np.array([1.0, 0.0, 0.5, 1.0]) == pytest.approx((0.5 + 1.0) / 2)
+    assert weight @ np.array([1.0, 0.0, 0.5, 1.0]) / n == pytest.approx((0.5 + 1.0) / 2)
 
 
 def test_binomial_p_is_scipys_tail():
@@ -117,20 +117,20 @@ def test_conformal_control_leaves_room_for_one_more_group_that_fails():
 def by_testing(p):
     def choose(values, correct, weight, n, level):
         found, risk = path(values, correct, weight)
-        return found, fixed_sequence(p(risk[1:], n, level), 0.1)
+        return found, fixed_sequence(p(risk[1:] / n, n, level), 0.1)
 
     return choose
 
 
 def by_conformal(values, correct, weight, n, level):
     found, risk = path(values, correct, weight, monotone=True)
-    return found, conformal(risk[1:], n, level)
+    return found, conformal(risk[1:] / n, n, level)
 
 
 def by_eye(values, correct, weight, n, level):
     """The boldest threshold whose risk on the split is what was asked."""
     found, risk = path(values, correct, weight)
-    return found, int(np.flatnonzero(risk <= level)[-1])
+    return found, int(np.flatnonzero(risk / n <= level)[-1])
 
 
 def true_risks(choose, level: float, clustered: bool, seed: int):
@@ -142,6 +142,7 @@ def true_risks(choose, level: float, clustered: bool, seed: int):
     members = np.split(np.arange(len(group)), np.cumsum(sizes)[:-1])
     values, correct = world(len(group), rng, group if clustered else None)
     everyone, truth = path(values, correct, group_weights(group)[0])
+    truth /= groups
     found = []
     for _ in range(SPLITS):
         drawn = rng.integers(0, groups, 150)

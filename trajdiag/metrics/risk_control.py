@@ -50,10 +50,10 @@ def risk_path(
 
 
 def group_weights(group: NDArray[np.integer]) -> tuple[NDArray[np.float64], int]:
-    """Weights [example] with which a sum is the mean over groups of a group's mean, and the number
-    of groups."""
+    """1 / the size of an example's group, [example], and the number of groups: a sum with these
+    weights, over that number, is the mean over groups of a group's mean."""
     _, inverse, sizes = np.unique(group, return_inverse=True, return_counts=True)
-    return 1.0 / (sizes[inverse] * len(sizes)), len(sizes)
+    return 1.0 / sizes[inverse], len(sizes)
 
 
 def binomial_p(risk: NDArray[np.float64], n: int, level: float) -> NDArray[np.float64]:

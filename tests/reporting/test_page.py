@@ -10,7 +10,7 @@ from trajdiag.reporting.board import board
 from trajdiag.reporting.figures import draw_figures
 from trajdiag.reporting.folder import FIGURES
 from trajdiag.reporting.html import render_html
-from trajdiag.results import Results
+from trajdiag.results import ROW_TYPES, Results
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 HOSTILE = "<script>alert('x')</script> \"q\" & |`$x_1$ \u202egnp.exe\n"
@@ -94,12 +94,26 @@ def test_links_and_ids_within_the_page_meet(batch):
     assert targets <= set(ids)
 
 
-def test_the_first_things_said_are_the_verdict_and_the_shares(batch):
+def test_every_table_is_linked_as_a_file(batch):
+    links = {a["href"] for a in batch.all("a")}
+    assert {f"tables/{table}.csv" for table in ROW_TYPES} <= links
+
+
+def test_the_advice_of_a_finding_stands_apart_and_its_numbers_stay_in_the_data(batch):
+    (finding,) = planted_results(["mano-fixed-uniform", "mano-joint-linear"]).findings
+    assert finding.message in batch.text
+    assert finding.advice in batch.text
+    assert [a for a in batch.all("p") if a.get("class") == "advice"]
+    assert "trajectory_regret_low" not in batch.text
+
+
+def test_the_first_things_said_are_the_verdict_and_the_regret(batch):
     results = planted_results(["mano-fixed-uniform", "mano-joint-linear"])
     places = [batch.text.index(sentence) for sentence in results.verdict]
     assert places == sorted(places)
     assert (
         places[-1]
+        < batch.text.index("Where the regret lies")
         < batch.text.index("Attribution at the operating point")
         < batch.text.index("Scoreboard")
     )
@@ -132,9 +146,7 @@ def test_hostile_names_are_shown_and_not_obeyed():
     assert "\\u202egnp.exe" in page.text
 
 
-@pytest.mark.parametrize(
-    "table", ["readouts", "scores", "frontier", "diagnosis", "comparisons", "profile", "findings"]
-)
+@pytest.mark.parametrize("table", [table for table in ROW_TYPES if table != "stores"])
 def test_a_page_without_one_of_the_tables_still_renders(table):
     results = planted_results(["mano-joint-linear"], examples=60)
     results.profile[:] = results.profile[:40]

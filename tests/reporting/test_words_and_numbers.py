@@ -9,12 +9,13 @@ from tests.reporting.planted import planted_results
 from trajdiag.reporting.board import board
 from trajdiag.reporting.markdown import escaped
 from trajdiag.reporting.names import shortened, visible
-from trajdiag.reporting.numerals import loops, metric_text, percent, signed
+from trajdiag.reporting.numerals import bracketed, loops, metric_text, p_value, percent, signed
 from trajdiag.reporting.palette import (
     GATES,
     PAGE,
     PARTS,
     READOUTS,
+    REGRET,
     ROLE_OF_COLOUR,
     ROLES,
     readout_roles,
@@ -38,6 +39,17 @@ from trajdiag.reporting.palette import (
         (metric_text("share/early", 0.002), "0.2"),
         (metric_text("n_reached@95", 1.0), "1"),
         (metric_text("spearman", -0.514), "−0.51"),
+        (metric_text("swap/total", -0.0123, 2), "−1.23"),
+        (metric_text("frozen-fit/depth@matched", 0.5), "0.50"),
+        (metric_text("frozen-fit/area", -0.0123), "−1.2"),
+        (metric_text("misfit/integrated", 0.0071, 2), "0.71"),
+        (metric_text("mean-depth@95", 2.4), "2.40"),
+        (metric_text("auroc/right", 0.876), "0.88"),
+        (metric_text("brier", 0.0876), "0.0876"),
+        (bracketed(0.5, None, loops), "[0.50, not reached]"),
+        (bracketed(None, None, loops), ""),
+        (p_value(0.0004), "< 0.001"),
+        (p_value(0.0416), "0.042"),
     ],
 )
 def test_numbers_are_printed_in_the_unit_of_their_metric(text, expected):
@@ -77,9 +89,10 @@ def test_text_stands_out_from_paper_in_light_and_in_dark():
 
 
 def test_neighbouring_parts_of_the_bar_differ_in_lightness_so_that_no_hue_is_needed():
-    for scheme in ("light", "dark"):
-        colours = [getattr(role, scheme) for role in PARTS.values()]
-        assert all(contrast(a, b) > 1.4 for a, b in pairwise(colours))
+    for roles in (PARTS.values(), [PARTS["trajectory"], *REGRET.values()]):
+        for scheme in ("light", "dark"):
+            colours = [getattr(role, scheme) for role in roles]
+            assert all(contrast(a, b) > 1.4 for a, b in pairwise(colours))
 
 
 def test_readouts_of_one_hue_differ_in_lightness_or_dashes():
@@ -88,7 +101,7 @@ def test_readouts_of_one_hue_differ_in_lightness_or_dashes():
             assert contrast(a.light, b.light) > 1.25 or a.dash != b.dash, (a, b)
 
 
-@pytest.mark.parametrize("role", [*READOUTS.values(), *GATES.values(), *PARTS.values()])
+@pytest.mark.parametrize("role", [*(READOUTS | GATES | PARTS | REGRET).values()])
 @pytest.mark.parametrize("density", [0.04, 0.3, 0.5, 0.7, 0.9, 1.0])
 def test_numbers_stand_out_from_the_cells_that_they_are_printed_in(role, density):
     text = ROLES[text_on(role, density)]
@@ -105,7 +118,7 @@ def test_small_multiples_take_the_best_of_each_family_and_the_first_screen_one_o
     indexed = board(planted_results(["mano-fixed-uniform", "mano-joint-linear"]))
     assert indexed.featured() == [
         "entropy",
-        "predictive_kl",
+        "kl_current_previous",
         "relative_change",
         "linear-ponder",
         "mlp-ponder",

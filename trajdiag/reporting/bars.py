@@ -1,9 +1,8 @@
-"""Bars: where each readout's examples end up, how deep it runs, and whose a shortfall is."""
+"""Bars: where each readout's examples end up, and how deep it runs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from matplotlib.axes import Axes
 
 from trajdiag.reporting.canvas import loop_axis, percent_ticks
@@ -26,22 +25,6 @@ class Bar:
     depth: float
     low: float | None
     high: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shortfall:
-    """A store's shortfall against its reference, in loops or accuracy points, and its two
-    causes."""
-
-    label: str
-    total: str
-    """The whole, as text."""
-    causes: tuple[tuple[str, str, float, float | None, float | None], ...]
-    """Name, role, value, low, high of each part; positive is a shortfall."""
-
-
-SHORTFALL_ROW = 62
-"""Height of one store's block, px."""
 
 
 def attribution(ax: Axes, bars: Sequence[Bar], start: float) -> None:
@@ -114,56 +97,6 @@ def depths(ax: Axes, bars: Sequence[Bar], last: int, oracle: float | None) -> No
             ha="right",
             color=light("muted"),
         )
-
-
-def shortfalls(ax: Axes, blocks: Sequence[Shortfall], text: Callable[[float], str]) -> None:
-    """One block a store: a bar from zero for each cause, with its interval."""
-    ends = [0.0]
-    for block in blocks:
-        for _, _, value, low, high in block.causes:
-            ends += [value, value if low is None else low, value if high is None else high]
-    span = max(ends) - min(ends) or 1.0
-    ax.set(
-        xlim=(min(ends) - 0.03 * span, max(ends) + 0.42 * span),
-        ylim=(SHORTFALL_ROW * len(blocks), 0),
-        yticks=[],
-    )
-    ax.spines.left.set_visible(False)
-    ax.locator_params(axis="x", nbins=5)
-    ax.xaxis.set_major_formatter(lambda value, _: text(value).rstrip("0").rstrip(".") or "0")
-    beside = ax.get_yaxis_transform()
-    for number, block in enumerate(blocks):
-        top = SHORTFALL_ROW * number
-        ax.text(0, top + 14, shortened(block.label, 28), transform=beside, fontweight="bold")
-        ax.text(1, top + 14, block.total, transform=beside, ha="right", color=light("muted"))
-        for row, (name, role, value, low, high) in enumerate(block.causes):
-            y = top + 28 + 18 * row
-            ax.barh(y, value, height=13, color=light(role), linewidth=0)
-            reach = max(value, 0.0)
-            if low is not None and high is not None:
-                inside = np.clip((low, high), min(value, 0.0), reach)
-                ax.barh(
-                    y,
-                    high - low,
-                    left=low,
-                    height=5,
-                    color=light(role),
-                    alpha=0.5,
-                    linewidth=0,
-                    zorder=0.5,
-                )
-                ax.barh(
-                    y,
-                    inside[1] - inside[0],
-                    left=inside[0],
-                    height=5,
-                    color=light("paper"),
-                    alpha=0.6,
-                    linewidth=0,
-                )
-                reach = max(reach, high)
-            ax.text(reach + 0.02 * span, y + 4, f"{name} {text(value)}", fontsize=10.5)
-    ax.plot([0, 0], [SHORTFALL_ROW * len(blocks), 20], color=light("muted"), linewidth=1)
 
 
 def _named(ax: Axes, bar: Bar, y: float) -> None:

@@ -5,15 +5,23 @@ from dataclasses import dataclass
 
 from trajdiag.reporting.names import FAMILIES
 from trajdiag.reporting.palette import PARTS, Role, readout_roles
+from trajdiag.reporting.part_names import REGRET_PARTS
 from trajdiag.results import (
     DiagnosisRow,
     FrontierRow,
     ProfileRow,
+    QualityRow,
     ReadoutRow,
+    ReliabilityRow,
     Results,
     ScoreRow,
     StoreRow,
 )
+
+ORACLE = "oracle"
+"""The oracle that bounds every readout: it leaves at the first right loop."""
+APART = (ORACLE, "bound")
+"""The kinds that nobody can deploy as they stand: shown beside the readouts, not among them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +36,13 @@ class Board:
     """Test scores by store, readout, metric."""
     shares: dict[tuple[str, str], dict[str, DiagnosisRow]]
     """By store and readout, then by part; only where all four parts are there."""
+    regrets: dict[tuple[str, str, str], dict[str, DiagnosisRow]]
+    """By store, at and readout, then by part, `regret` and `lucky`; `trajectory_regret` only where
+    there is a reference."""
+    quality: dict[tuple[str, str | None, str], dict[int | None, QualityRow]]
+    """By store, readout and metric, then by loop; None is the mean over loops."""
+    reliability: dict[tuple[str, str], dict[int, list[ReliabilityRow]]]
+    """By store and readout, then by loop: its bins in order."""
     frontier: dict[tuple[str, str], list[FrontierRow]]
     """By store and readout, in order of depth."""
     profile: dict[tuple[str, str | None, str], list[ProfileRow]]
@@ -56,13 +71,40 @@ class Board:
         depth, accuracy = (row.value if row else None for row in rows)
         return None if depth is None or accuracy is None else (depth, accuracy)
 
+    @property
+    def interval_percent(self) -> int:
+        """The confidence of all intervals, in percent."""
+        return round(100 * float(self.results.config.get("confidence", 0.95)))
+
     def kind(self, readout: str) -> str:
-        """signal, native, gate, fixed or oracle."""
+        """signal, native, variant, gate, fixed, bound or oracle."""
         return next((row.kind for (_, name), row in self.rows.items() if name == readout), "signal")
 
+    @property
+    def apart(self) -> set[str]:
+        """The names of the colours of what is no rule that looks at its input: limits, and forced
+        exits."""
+        return {
+            self.roles[row.readout].name
+            for row in self.rows.values()
+            if row.kind in (*APART, "fixed")
+        }
+
     def ranked(self, store: str) -> list[str]:
-        """The store's readouts, best first; the oracle leads."""
-        return self.results.ranked(store)
+        """The store's readouts, best first; what nobody can deploy leads."""
+
+        def order(name: str) -> tuple[bool, bool, bool]:
+            kind = self.kind(name)
+            return kind not in APART, kind != ORACLE, name != ORACLE
+
+        return sorted(self.results.ranked(store), key=order)
+
+    def diagnosed(self, store: str, at: str) -> str | None:
+        """The readout whose regret the report leads with: the native gate where the store has one,
+        else its best readout; None where nothing is split."""
+        split = [name for name in self.ranked(store) if (store, at, name) in self.regrets]
+        real = [name for name in split if self.kind(name) not in APART]
+        return next((name for name in real if self.kind(name) == "native"), next(iter(real), None))
 
     def principals(self, store: str) -> list[str]:
         """The readouts that the first screen compares: the native gate, the best fitted gate, the
@@ -102,14 +144,21 @@ class Board:
 
 def board(results: Results) -> Board:
     """The rows of `results`, indexed."""
-    scores, shares = {}, defaultdict(dict)
+    scores, shares, regrets = {}, defaultdict(dict), defaultdict(dict)
     for row in results.scores:
         if row.split == "test":
             scores.setdefault((row.store, row.readout, row.metric), row)
     for row in results.diagnosis:
         if row.part in PARTS:
             shares[row.store, row.readout].setdefault(row.part, row)
+        elif row.part in (*REGRET_PARTS, "regret", "lucky"):
+            regrets[row.store, row.at, row.readout].setdefault(row.part, row)
     frontier, profile = defaultdict(list), defaultdict(list)
+    quality, reliability = defaultdict(dict), defaultdict(lambda: defaultdict(list))
+    for row in results.quality:
+        quality[row.store, row.readout, row.metric][row.loop] = row
+    for row in sorted(results.reliability, key=lambda row: row.bin):
+        reliability[row.store, row.readout][row.loop].append(row)
     for row in results.frontier:
         frontier[row.store, row.readout].append(row)
     for row in results.profile:
@@ -121,7 +170,13 @@ def board(results: Results) -> Board:
         rows=rows,
         scores=scores,
         shares={key: parts for key, parts in shares.items() if parts.keys() == PARTS.keys()},
+        regrets={key: parts for key, parts in regrets.items() if parts.keys() >= _WHOLE},
+        quality=dict(quality),
+        reliability={key: dict(of) for key, of in reliability.items()},
         frontier={key: sorted(rows, key=lambda row: row.depth) for key, rows in frontier.items()},
         profile=dict(profile),
         roles=readout_roles(list(dict.fromkeys(name for _, name in rows))),
     )
+
+
+_WHOLE = {"unexposed", "learnable", "misfit", "regret"}

@@ -11,7 +11,10 @@ from matplotlib.patches import Rectangle
 from trajdiag.reporting.canvas import height, loop_axis, percent_ticks
 from trajdiag.reporting.names import shortened
 from trajdiag.reporting.numerals import loops, tick
-from trajdiag.reporting.palette import Role, light
+from trajdiag.reporting.palette import Dash, Role, light
+
+DASHED: Dash = (0, (2, 2))
+"""The line style of limits, whatever their colour."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,12 +35,12 @@ def frontier(
     ax: Axes,
     curves: Sequence[Curve],
     fixed: Curve | None,
-    oracle: Curve | None,
+    limits: Sequence[Curve],
     last: int,
     low: float,
 ) -> None:
-    """Accuracy against mean depth: every threshold of every readout, forced exits, and
-    hindsight."""
+    """Accuracy against mean depth: every threshold of every readout, forced exits, and dashed the
+    `limits` that no readout at hand reaches."""
     ax.set_ylim(low, 1.0)
     ax.grid(axis="y", color=light("faint"), linewidth=0.8)
     ax.set_axisbelow(True)
@@ -45,8 +48,10 @@ def frontier(
     ax.tick_params(axis="y", length=0)
     loop_axis(ax, last)
     percent_ticks(ax.yaxis, low, 1.0, 4)
-    if oracle is not None:
-        ax.plot(oracle.depth, oracle.accuracy, color=light("oracle"), linewidth=1.2, dashes=(2, 2))
+    for curve in limits:
+        ax.plot(
+            curve.depth, curve.accuracy, color=curve.role.light, linewidth=1.2, linestyle=DASHED
+        )
     if fixed is not None:
         ax.plot(fixed.depth, fixed.accuracy, "-", color=light("fixed"), linewidth=1)
         ax.plot(
@@ -77,7 +82,7 @@ def frontier(
                 markersize=7.5,
                 clip_on=False,
             )
-    _frontier_key(ax, [c for c in curves if c.main], fixed, oracle)
+    _frontier_key(ax, [c for c in curves if c.main], fixed, limits)
 
 
 def signal(ax: Axes, values: np.ndarray, difficulties: Sequence[float], role: Role) -> None:
@@ -130,16 +135,13 @@ def _name_ends(ax: Axes, values: np.ndarray, difficulties: Sequence[float]) -> N
 
 
 def _frontier_key(
-    ax: Axes, curves: Sequence[Curve], fixed: Curve | None, oracle: Curve | None
+    ax: Axes, curves: Sequence[Curve], fixed: Curve | None, limits: Sequence[Curve]
 ) -> None:
     """Names in the corner that curves leave empty, each with the depth of its operating point."""
     entries: list[tuple[str, str, Any, float | None]] = [
-        (c.label, c.role.light, c.role.dash, c.chosen[0] if c.chosen else None) for c in curves
+        (c.label, c.role.light, dash, c.chosen[0] if c.chosen else None)
+        for c, dash in [*((c, c.role.dash) for c in curves), *((c, DASHED) for c in limits)]
     ]
-    if oracle is not None:
-        entries.append(
-            ("oracle", light("oracle"), (0, (2, 2)), oracle.chosen[0] if oracle.chosen else None)
-        )
     if fixed is not None:
         entries.append(
             ("fixed depth", light("fixed"), "-", fixed.chosen[0] if fixed.chosen else None)

@@ -6,14 +6,16 @@ from collections.abc import Callable
 import numpy as np
 
 from trajdiag.reporting import curves
-from trajdiag.reporting.board import Board
+from trajdiag.reporting.attribution_figure import attribution_figure
+from trajdiag.reporting.board import APART, ORACLE, Board
 from trajdiag.reporting.canvas import blank, corner, style
-from trajdiag.reporting.cause_figures import attribution_figure, shortfall_figure
 from trajdiag.reporting.curves import Curve
 from trajdiag.reporting.heat import heat
 from trajdiag.reporting.names import readout_label, visible
 from trajdiag.reporting.numerals import loops, percent, plain, tick
 from trajdiag.reporting.palette import PAGE, light
+from trajdiag.reporting.regret_figure import regret_figure
+from trajdiag.reporting.reliability_figure import reliability_figure
 from trajdiag.reporting.svg import NARROW, WIDTH, Figure, Panel, Row, panel_of
 
 
@@ -21,18 +23,20 @@ def draw_figures(board: Board) -> list[Figure]:
     """All figures that the results have numbers for, in the report's order."""
     with style():
         figures = [
-            shortfall_figure(board),
+            regret_figure(board),
             attribution_figure(board),
             frontier_figure(board),
             accuracy_figure(board),
             signal_figure(board),
             exits_figure(board),
+            reliability_figure(board),
         ]
     return [figure for figure in figures if figure.panels]
 
 
 def frontier_figure(board: Board) -> Figure:
-    """One panel a store: the exact frontier of every readout, forced exits and the oracle."""
+    """One panel a store: the exact frontier of every readout, forced exits, the oracle and the
+    learned bound."""
     featured = set(board.featured())
     shown = [
         row.accuracy
@@ -44,15 +48,26 @@ def frontier_figure(board: Board) -> Figure:
     low = float(np.floor(10 * min(shown, default=0.0) - 0.2) / 10)
     panels = []
     for store, row in board.stores.items():
-        readouts = [name for name in board.ranked(store) if (store, name) in board.frontier]
+        readouts = [
+            name
+            for name in board.ranked(store)
+            if (store, name) in board.frontier and (board.kind(name) != ORACLE or name == ORACLE)
+        ]
         if not readouts:
             continue
         named = featured | set(board.principals(store))
         drawn = {name: _curve(board, store, name, name in named) for name in readouts}
-        rules = [curve for name, curve in drawn.items() if name not in ("fixed", "oracle")]
+        rules = [
+            curve for name, curve in drawn.items() if board.kind(name) not in ("fixed", *APART)
+        ]
         ax = blank(WIDTH, 280, left=36, right=12, top=8, bottom=36)
         curves.frontier(
-            ax, rules, drawn.get("fixed"), drawn.get("oracle"), row.loops, max(low, 0.0)
+            ax,
+            rules,
+            drawn.get("fixed"),
+            [drawn[name] for name in (ORACLE, "bound") if name in drawn],
+            row.loops,
+            max(low, 0.0),
         )
         ax.set_xlabel("mean exit depth (loops)")
         alt = "accuracy against mean exit depth; at the operating point " + ", ".join(
@@ -66,8 +81,9 @@ def frontier_figure(board: Board) -> Figure:
         title="Accuracy against mean exit depth",
         caption="Exact frontiers on test, all thresholds of a readout as one curve; thin lines "
         "are the remaining readouts. Dots and the numbers in the key are operating points, in "
-        "loops. Open circles force every example out at one loop; the dashed line is the "
-        "hindsight oracle, which leaves at the first right loop.",
+        "loops. Open circles force every example out at one loop. Dashed: the hindsight oracle, "
+        "which leaves at the first right loop, and the learned bound, the best that was learned "
+        "or scored at each depth.",
         rows=(Row(title="", panels=tuple(panels)),),
     )
 

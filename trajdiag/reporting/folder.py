@@ -16,7 +16,7 @@ from trajdiag.reporting.svg import standalone
 from trajdiag.results import ROW_TYPES, Results
 
 MARK = "results.json"
-FIGURES = ("shortfall", "attribution", "frontier", "accuracy", "signals", "exits")
+FIGURES = ("regret", "attribution", "frontier", "accuracy", "signals", "exits", "reliability")
 OWN = {
     "report.html",
     "report.md",

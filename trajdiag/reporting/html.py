@@ -6,12 +6,19 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from trajdiag.reporting import tables
+from trajdiag.reporting import (
+    comparison_tables,
+    quality_tables,
+    regret_tables,
+    replica_tables,
+    tables,
+)
 from trajdiag.reporting.board import Board
 from trajdiag.reporting.names import readout_label, visible
 from trajdiag.reporting.palette import ROLES
 from trajdiag.reporting.svg import Figure
 from trajdiag.reporting.terms import TERMS
+from trajdiag.results import ROW_TYPES
 
 
 def render_html(board: Board, figures: list[Figure], title: str) -> str:
@@ -44,11 +51,25 @@ def contents(board: Board, title: str) -> dict[str, Any]:
         "scoreboards": [tables.scoreboard(board, store) for store in stores],
         "other_scores": [tables.other_scores(board, store) for store in stores],
         "shares": [tables.shares(board, store) for store in stores],
-        "comparisons": tables.comparisons(board),
+        "regret": regret_tables.regret(board),
+        "every_regret": [
+            table for store in stores if (table := regret_tables.every_regret(board, store))
+        ],
+        "comparisons": comparison_tables.comparisons(board),
+        "swap": comparison_tables.swap(board),
+        "frozen_fit": comparison_tables.frozen_fit(board),
+        "quality": [
+            (visible(store), found)
+            for store in stores
+            if (found := quality_tables.quality(board, store))
+        ],
+        "replicas": replica_tables.replicas(board),
         "provenance": [(row, tables.provenance(row)) for row in stores.values()],
         "config": visible_json(board.results.config),
         "readout_label": readout_label,
-        "interval_percent": round(100 * float(board.results.config.get("confidence", 0.95))),
+        "interval_percent": board.interval_percent,
+        "apart": board.apart,
+        "csv": [f"{table}.csv" for table in ROW_TYPES],
     }
 
 

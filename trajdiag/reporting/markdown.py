@@ -5,10 +5,10 @@ import re
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from trajdiag.reporting.board import Board
+from trajdiag.reporting.cells import Table
 from trajdiag.reporting.html import contents
 from trajdiag.reporting.names import visible
 from trajdiag.reporting.svg import Figure
-from trajdiag.reporting.tables import Table
 
 
 def render_markdown(board: Board, figures: list[Figure], title: str) -> str:
@@ -35,7 +35,8 @@ def _table(table: Table) -> str:
     rule = "|".join([":--", *["--:"] * (len(table.head) - 1)])
     lines = [f"| {' | '.join(escaped(head) for head in table.head)} |", f"|{rule}|"]
     for row in table.rows:
-        cells = [escaped(" ".join(filter(None, (cell.text, cell.interval)))) for cell in row]
+        parts = [filter(None, (cell.text, cell.interval, *cell.notes)) for cell in row]
+        cells = [escaped(" ".join(part)) for part in parts]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

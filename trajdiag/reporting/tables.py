@@ -1,14 +1,15 @@
 """The report's tables as text, the same for the page and for Markdown."""
 
+import dataclasses
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from trajdiag.reporting.board import Board
+from trajdiag.reporting.board import ORACLE, Board
+from trajdiag.reporting.cells import Cell, Table, number_cell, readout_cell, role_of, score_cell
 from trajdiag.reporting.names import PART_LABELS, metric_label, readout_label, visible
-from trajdiag.reporting.numerals import MISSING, loops, metric_text, percent, signed
+from trajdiag.reporting.numerals import MISSING, loops, percent
 from trajdiag.reporting.palette import PARTS
-from trajdiag.results import ComparisonRow, ScoreRow, StoreRow
+from trajdiag.results import StoreRow
 
 SCOREBOARD = (
     "area",
@@ -22,52 +23,13 @@ SCOREBOARD = (
     "depth@99",
     "spearman",
 )
-SHORTFALLS = {
-    "gap": "Shortfall",
-    "trajectory_gap": "Trajectory’s part",
-    "readout_gap": "Readout’s part",
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Whisker:
-    """An interval drawn in a cell, in percent of the column's scale."""
-
-    zero: float
-    low: float
-    value: float
-    high: float
-    clear: bool
-    """Whether the interval leaves out zero."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cell:
-    """One entry; `interval` and `whisker` belong to its number, `role` is the swatch of its
-    readout."""
-
-    text: str
-    interval: str = ""
-    role: str | None = None
-    whisker: Whisker | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """Rows under a head; the first column names the row."""
-
-    name: str
-    title: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    note: str = ""
 
 
 def summary(board: Board) -> Table:
     """One row a store: what its readouts need, beside each other."""
     kinds = [
         kind
-        for kind in ("signal", "gate", "native", "fixed", "oracle")
+        for kind in ("signal", "gate", "native", "fixed", "bound", ORACLE)
         if any(board.kind(name) == kind for _, name in board.rows)
     ]
     heads = {
@@ -75,7 +37,8 @@ def summary(board: Board) -> Table:
         "gate": "Best fitted gate, loops",
         "native": "Native gate, loops",
         "fixed": "Fixed depth, loops",
-        "oracle": "Hindsight oracle, loops",
+        "bound": "Learned bound, loops",
+        ORACLE: "Hindsight oracle, loops",
     }
     rows = []
     for store in board.stores:
@@ -83,7 +46,7 @@ def summary(board: Board) -> Table:
         row = [Cell(text=visible(store)), _final_accuracy(board, store)]
         for kind in kinds:
             name = next((name for name in ranked if board.kind(name) == kind), None)
-            cell = _score_cell(
+            cell = score_cell(
                 board.score(store, name, "depth@final") if name else None, "depth@final"
             )
             row.append(_with_readout(board, name, cell) if name else cell)
@@ -91,7 +54,7 @@ def summary(board: Board) -> Table:
             (parts["trajectory"] for (s, _), parts in board.shares.items() if s == store), None
         )
         row.append(
-            Cell(text=percent(never.value), interval=_interval("share", never.low, never.high))
+            number_cell("share", never.value, never.low, never.high)
             if never
             else Cell(text=MISSING)
         )
@@ -132,29 +95,14 @@ def shares(board: Board, store: str) -> Table:
         if (store, name) not in board.shares:
             continue
         parts = board.shares[store, name]
-        cells = [
-            Cell(
-                text=percent(parts[p].value),
-                interval=_interval("share", parts[p].low, parts[p].high),
-            )
-            for p in PARTS
-        ]
-        rows.append((_readout_cell(board, name), Cell(text=loops(parts["ok"].depth)), *cells))
+        cells = [number_cell("share", parts[p].value, parts[p].low, parts[p].high) for p in PARTS]
+        rows.append((readout_cell(board, name), Cell(text=loops(parts["ok"].depth)), *cells))
     return Table(
         name=f"shares-{store}",
         title=f"{visible(store)}: where test examples end up",
         head=("Readout", "Loops", *[f"{PART_LABELS[part].capitalize()}, %" for part in PARTS]),
         rows=tuple(rows),
     )
-
-
-def comparisons(board: Board) -> list[Table]:
-    """For each pair of stores the differences by readout, then the shortfall and its parts;
-    intervals are on one scale a column."""
-    tables: dict[tuple[str, str, bool], list[ComparisonRow]] = {}
-    for row in board.results.comparisons:
-        tables.setdefault((row.store, row.reference, "gap/" in row.metric), []).append(row)
-    return [_comparison_table(board, rows) for rows in tables.values()]
 
 
 def provenance(row: StoreRow) -> list[tuple[str, str]]:
@@ -182,76 +130,22 @@ def _score_table(board: Board, store: str, metrics: Sequence[str], *, name: str)
     rows = []
     for readout in board.ranked(store):
         if any((store, readout, metric) in board.scores for metric in metrics):
-            cells = [_score_cell(board.score(store, readout, metric), metric) for metric in metrics]
-            rows.append((_readout_cell(board, readout), *cells))
+            cells = [_noted(board, store, readout, metric) for metric in metrics]
+            rows.append((readout_cell(board, readout), *cells))
     head = ("Readout", *[metric_label(metric) for metric in metrics])
     return Table(name=name, title=visible(store), head=head, rows=tuple(rows))
 
 
-def _comparison_table(board: Board, own: list[ComparisonRow]) -> Table:
-    store, reference = visible(own[0].store), visible(own[0].reference)
-    title = f"{store} minus {reference}" if store != reference else f"Within {store}"
-    if "gap/" in own[0].metric:
-        title = f"Shortfall of {store} against {reference}"
-    metrics = list(dict.fromkeys(row.metric for row in own))
-    by_pair: dict[tuple[str, str], dict[str, ComparisonRow]] = {}
-    for row in own:
-        by_pair.setdefault((row.readout, row.reference_readout), {})[row.metric] = row
-    scales = {metric: _scale(row for row in own if row.metric == metric) for metric in metrics}
-    rows = []
-    for (readout, other), found in by_pair.items():
-        label = readout_label(readout)
-        named = label if readout == other else f"{label} − {readout_label(other)}"
-        cells = [_difference_cell(found.get(metric), scales[metric]) for metric in metrics]
-        rows.append((Cell(text=named, role=_role(board, readout)), *cells))
-    unpaired = any(not row.paired for row in own)
-    return Table(
-        name="comparisons",
-        title=title,
-        head=("Readout", *[_difference_label(metric) for metric in metrics]),
-        rows=tuple(rows),
-        note="The stores hold different examples: these intervals are not paired."
-        if unpaired
-        else "Paired on the same test examples.",
-    )
-
-
-def _difference_label(metric: str) -> str:
-    kind, _, of = metric.partition("/")
-    if kind == "share":
-        return f"{PART_LABELS.get(of, visible(of)).capitalize()}, points"
-    if kind in SHORTFALLS:
-        unit = "points of area" if of == "area" else "loops"
-        return f"{SHORTFALLS[kind]}, {unit}"
-    return metric_label(metric).replace(", %", ", points")
-
-
-def _difference_cell(row: ComparisonRow | None, scale: float) -> Cell:
-    if row is None or row.value is None:
-        return Cell(text=MISSING)
-    metric = row.metric.partition("gap/")[2] or row.metric
-    whisker = None
-    if row.low is not None and row.high is not None and scale > 0:
-        low, value, high = (50 + 48 * v / scale for v in (row.low, row.value, row.high))
-        whisker = Whisker(
-            zero=50, low=low, value=value, high=high, clear=not row.low <= 0 <= row.high
-        )
-    return Cell(
-        text=signed(metric_text(metric, row.value)),
-        interval=_interval(metric, row.low, row.high, difference=True),
-        whisker=whisker,
-    )
-
-
-def _scale(rows: Iterable[ComparisonRow]) -> float:
-    ends = [abs(v) for row in rows for v in (row.low, row.value, row.high) if v is not None]
-    return max(ends, default=0.0)
-
-
-def _score_cell(row: ScoreRow | None, metric: str) -> Cell:
-    if row is None:
-        return Cell(text="")
-    return Cell(text=metric_text(metric, row.value), interval=_interval(metric, row.low, row.high))
+def _noted(board: Board, store: str, readout: str, metric: str) -> Cell:
+    """A score; beside the depth of a target that validation reaches, the accuracy on test where
+    that falls short of it."""
+    cell = score_cell(board.score(store, readout, metric), metric)
+    target = metric.removeprefix("depth@")
+    if cell.text in ("", MISSING) or not target.replace(".", "", 1).isdigit():
+        return cell
+    found = board.value(store, readout, f"accuracy@{target}")
+    short = found is not None and round(100 * found, 1) < float(target)
+    return dataclasses.replace(cell, notes=(f"{percent(found)}% on test",)) if short else cell
 
 
 def _final_accuracy(board: Board, store: str) -> Cell:
@@ -259,32 +153,12 @@ def _final_accuracy(board: Board, store: str) -> Cell:
         (row for (s, _, m), row in board.scores.items() if s == store and m == "final_accuracy"),
         None,
     )
-    return _score_cell(row, "final_accuracy")
-
-
-def _interval(
-    metric: str, low: float | None, high: float | None, *, difference: bool = False
-) -> str:
-    if low is None or high is None:
-        return ""
-    ends = (metric_text(metric, low), metric_text(metric, high))
-    return "[{}, {}]".format(*(signed(end) if difference else end for end in ends))
-
-
-def _readout_cell(board: Board, readout: str) -> Cell:
-    return Cell(text=readout_label(readout), role=_role(board, readout))
-
-
-def _role(board: Board, readout: str) -> str | None:
-    role = board.roles.get(readout)
-    return role.name if role else None
+    return score_cell(row, "final_accuracy")
 
 
 def _with_readout(board: Board, readout: str, cell: Cell) -> Cell:
-    if board.kind(readout) in ("native", "fixed", "oracle") or cell.text == MISSING:
+    if board.kind(readout) in ("native", "fixed", "bound", ORACLE) or cell.text == MISSING:
         return cell
-    return Cell(
-        text=f"{readout_label(readout)} {cell.text}",
-        interval=cell.interval,
-        role=_role(board, readout),
+    return dataclasses.replace(
+        cell, text=f"{readout_label(readout)} {cell.text}", role=role_of(board, readout)
     )

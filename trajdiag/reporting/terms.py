@@ -22,10 +22,30 @@ TERMS = (
         "too late: was right, went on and lost it (overthinking).",
     ),
     (
-        "Shortfall",
-        "The model’s own gate against the reference’s best readout. What the best readout of the "
-        "model’s own frozen states would recover is the readout’s part; the rest is the "
-        "trajectory’s. The parts sum to the whole.",
+        "Regret",
+        "What a readout loses against hindsight on the reference’s states, or without a reference "
+        "on its own, less what luck explains. Trajectory: hindsight on the reference’s states "
+        "against hindsight on these. Unexposed: hindsight against the learned bound. Learnable: "
+        "the learned bound against the best simple signal. Misfit: that signal against the "
+        "readout. Positive is worse; the parts add up exactly. In points it is accuracy, averaged "
+        "over all budgets of mean depth or at one of them; in loops it is depth at the matched "
+        "accuracy.",
+    ),
+    (
+        "Simple signal",
+        "The signal, or fixed depth, with the largest area on validation.",
+    ),
+    (
+        "Learned bound",
+        "The best, at each depth, of all that was scored and of stopping rules learned from the "
+        "frozen states by optimal stopping; chosen on validation.",
+    ),
+    (
+        "Lucky",
+        "How much of the hindsight oracle’s lead guessing would give: what it reaches when the "
+        "targets of wrong examples are permuted among those that end in the same prediction, "
+        "beyond what the stays-right oracle reaches, and never more than its lead over the "
+        "learned bound.",
     ),
     (
         "Area",
@@ -35,13 +55,15 @@ TERMS = (
         "chosen on validation. Readouts are ranked by their area on validation.",
     ),
     (
-        "Cannot be told apart",
-        "The paired interval of the difference in area includes 0.",
+        "Cannot tell",
+        "The interval of the difference holds 0, or its p value after Holm’s correction over the "
+        "readouts compared is above the level of the intervals.",
     ),
     (
         "Loops to X%",
-        "The least mean depth that reaches X% on validation, measured on test. A target that "
-        "validation never reaches is a miss, and shown as one.",
+        "The least mean depth that reaches X% on validation, measured on test, with the accuracy "
+        "on test where that falls short. A target that validation never reaches is a miss; misses "
+        "count as infinitely deep, so that an interval may end in “not reached”.",
     ),
     (
         "Matched accuracy",
@@ -51,9 +73,19 @@ TERMS = (
     (
         "Hindsight oracle",
         "Leaves at the first right loop, the cheapest examples first under a depth budget, the "
-        "rest at loop 1. It sees the answer, so no readout can do better at the same depth; luck "
-        "helps it where classes are few. Its row shows the least depth at which it reaches the "
-        "operating point’s accuracy.",
+        "rest at loop 1. It sees the answer, so no readout can do better at the same depth. Beside "
+        "it, hindsight that waits for the loop after which it stays right, for the least loss, and "
+        "for saturation, after which the prediction never changes.",
+    ),
+    (
+        "Equal depth",
+        "Both readouts run at the same mean depth; the same test examples are right or wrong under "
+        "each (exact McNemar test).",
+    ),
+    (
+        "Right now, settled",
+        "Right now: this loop’s prediction is right. Settled: more loops will not help, since it "
+        "is right or no later loop is.",
     ),
     (
         "Spearman ρ",
@@ -69,18 +101,25 @@ TERMS = (
     ),
     (
         "Findings",
-        "trajectory-bound: what is lost is lost in the states. readout-misfit: another rule on the "
-        "same states does better. no-clear-cause: neither is clear of 0 and large enough to "
-        "matter. High: at least half of the shortfall.",
+        "Whose it is: trajectory-bound, the states lack it; nothing-finds, hindsight finds what no "
+        "learned rule does; signal-not-exposed, a learned rule finds what no simple signal shows; "
+        "readout-misfit, the model’s own gate leaves it on the table. High: at least half of the "
+        "whole; medium: at least a quarter; info: less, or nothing to mend. too-few-examples: the "
+        "data cannot tell. chance: the task is not learned, and nothing else is blamed.",
     ),
     (
         "Intervals",
-        "Percentiles of one seeded bootstrap over groups of examples, shared by everything "
-        "compared, so that differences are paired. They leave out the training seed.",
+        "One seeded bootstrap over groups of examples, shared by everything compared, so that "
+        "differences are paired; what validation chooses is chosen again in each resample. They "
+        "leave out the training seed, but for the numbers over training seeds.",
     ),
     (
         "Full-depth context",
         "Offline scores read states whose other tokens ran all loops.",
+    ),
+    (
+        "Formulas",
+        "docs/statistics.md, in trajdiag’s sources, has each number’s formula and source.",
     ),
 )
 """Term and meaning, in the order of reading."""

@@ -1,0 +1,104 @@
+"""The figure of how far a probability can be taken at its word."""
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from trajdiag.reporting.board import Board
+from trajdiag.reporting.canvas import blank, percent_ticks
+from trajdiag.reporting.names import readout_label, visible
+from trajdiag.reporting.numerals import percent
+from trajdiag.reporting.palette import Role, light
+from trajdiag.reporting.svg import NARROW, Figure, Panel, Row, panel_of
+from trajdiag.results import ReliabilityRow
+
+MOST_LOOPS = 3
+"""Lines in a panel: the first loop, one in the middle, the last."""
+MOST_COLUMNS = 5
+
+
+def reliability_figure(board: Board) -> Figure:
+    """A row a store, a column a readout whose values are probabilities: accuracy against
+    confidence, a line for each of a few loops."""
+    columns = _columns(board)
+    rows = [
+        Row(
+            title=visible(store),
+            panels=tuple(
+                _panel(board, store, name) if (store, name) in board.reliability else None
+                for name in columns
+            ),
+        )
+        for store in board.stores
+    ]
+    return Figure(
+        name="reliability",
+        title="Reliability: how often a probability comes true",
+        caption="Test examples in bins of equal size by confidence, at the first, a middle and the "
+        "last loop: the stronger the line, the later the loop. On the diagonal a confidence "
+        "means what it says; below it the readout is too sure. It is about being right, but for "
+        "gates that were fitted to tell something else.",
+        rows=tuple(row for row in rows if any(row.panels)),
+        columns=max(3, len(columns)),
+    )
+
+
+def _columns(board: Board) -> list[str]:
+    """The readouts that are drawn: of those with bins the featured ones first."""
+    names = dict.fromkeys(name for _, name in board.rows)
+    has = {name for _, name in board.reliability}
+    chosen = dict.fromkeys(name for name in (*board.featured(), *names) if name in has)
+    kept = set(list(chosen)[:MOST_COLUMNS])
+    return [name for name in names if name in kept]
+
+
+def _panel(board: Board, store: str, readout: str) -> Panel:
+    by_loop = board.reliability[store, readout]
+    loops = sorted(by_loop)
+    places = np.linspace(0, len(loops) - 1, min(MOST_LOOPS, len(loops))).round().astype(int)
+    shown = {loop: by_loop[loop] for loop in dict.fromkeys(loops[place] for place in places)}
+    ax = blank(NARROW, 190, left=40, right=14, top=8, bottom=36)
+    _draw(ax, shown, board.roles[readout])
+    alt = "how often it comes true against confidence; " + "; ".join(
+        f"loop {loop}: "
+        + ", ".join(f"{percent(r.accuracy)}% come true at {percent(r.confidence)}%" for r in rows)
+        for loop, rows in shown.items()
+    )
+    return panel_of(
+        ax, name=f"reliability-{store}-{readout}", title=readout_label(readout), alt=alt
+    )
+
+
+def _draw(ax: Axes, shown: dict[int, list[ReliabilityRow]], role: Role) -> None:
+    ends = [v for rows in shown.values() for row in rows for v in (row.confidence, row.accuracy)]
+    low = min(float(np.floor(10 * min(ends, default=0.0)) / 10), 0.9)
+    ax.set(xlim=(low, 1), ylim=(low, 1))
+    ax.grid(axis="y", color=light("faint"), linewidth=0.8)
+    ax.spines.left.set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    percent_ticks(ax.xaxis, low, 1.0, 4)
+    percent_ticks(ax.yaxis, low, 1.0, 4)
+    ax.set_xlabel("confidence")
+    ax.plot([low, 1], [low, 1], color=light("muted"), linewidth=1, linestyle=(0, (2, 2)))
+    for place, (loop, rows) in enumerate(shown.items()):
+        confidence, accuracy = ([getattr(r, of) for r in rows] for of in ("confidence", "accuracy"))
+        strength = 1.0 if len(shown) == 1 else 0.35 + 0.65 * place / (len(shown) - 1)
+        ax.plot(
+            confidence,
+            accuracy,
+            color=role.light,
+            alpha=strength,
+            linewidth=1.6,
+            marker="o",
+            markersize=3.5,
+            clip_on=False,
+        )
+        ax.text(
+            0.04,
+            0.94 - 0.085 * place,
+            f"loop {loop}",
+            transform=ax.transAxes,
+            fontsize=10,
+            va="top",
+            color=role.light,
+            alpha=strength,
+        )

@@ -13,7 +13,9 @@ from tests.trajectories import planted, solved_from
 from trajdiag.deployment import choose_thresholds
 from trajdiag.errors import ConfigError, FingerprintError, GateError, StoreError, UnknownNameError
 from trajdiag.readout_file import load_readout
+from trajdiag.readout_registry import READOUTS
 from trajdiag.saved_readout import ReadoutError
+from trajdiag.signal_registry import SIGNALS
 from trajdiag.store.reader import Store
 from trajdiag.targets import NotReachedError, TargetConfig
 
@@ -134,13 +136,15 @@ def test_each_target_has_a_file_of_its_own(store, home):
 def test_a_readout_file_says_all_that_another_program_needs(store, home):
     content = json.loads(choose(store, "entropy", home, risk=0.1).path.read_text())
     assert (content["name"], content["kind"], content["direction"]) == ("entropy", "signal", "low")
-    assert content["formula"] == "-sum_c p_t[c] log p_t[c]"
+    assert content["formula"] == SIGNALS["entropy"].formula
     assert (content["unit"], content["first_loop"], content["min_depth"]) == ("nats", 1, 1)
     assert (content["target"], content["level"], content["delta"]) == ("risk", 0.1, 0.05)
     assert content["fingerprint"] == store.fingerprint
     assert content["point"]["method"] == "Learn-then-Test, exact binomial"
     assert content["conformal"]["method"] == "conformal risk control"
-    gate = json.loads(choose(store, "linear-ponder", home, risk=0.1).path.read_text())["gate"]
+    content = json.loads(choose(store, "linear-ponder", home, risk=0.1).path.read_text())
+    gate = content["gate"]
+    assert content["formula"] == READOUTS["KIND-ponder"].formula
     assert gate["folder"] == "../../gates/one/linear-ponder"
     kept = json.loads((home / "gates" / "one" / "linear-ponder" / "config.json").read_text())
     assert gate["sha256"] == kept["sha256"]
@@ -244,8 +248,9 @@ def test_of_several_readouts_those_that_cannot_are_named_and_the_others_saved(st
 
 
 def test_a_readout_that_is_no_rule_or_a_store_without_val_is_refused(store, home, tmp_path):
-    with pytest.raises(UnknownNameError, match="'oracle'"):
-        choose(store, "oracle", home, risk=0.1)
+    for name in ("oracle", "native-expected"):
+        with pytest.raises(UnknownNameError, match=f"'{name}'.*reads the gate at later loops"):
+            choose(store, name, home, risk=0.1)
     with pytest.raises(UnknownNameError, match="option of choose_threshold"):
         choose(store, "entropy", home, riks=0.1)
     right = solved_from(np.full(30, 2), 3)

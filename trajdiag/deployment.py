@@ -17,6 +17,7 @@ from trajdiag.metrics.risk_control import group_weights
 from trajdiag.names import require_options
 from trajdiag.readout import Readout, list_readouts
 from trajdiag.readout_file import save_readout
+from trajdiag.readout_registry import EXPECTED, READOUTS
 from trajdiag.saved_readout import (
     GateWeights,
     Kind,
@@ -26,9 +27,10 @@ from trajdiag.saved_readout import (
     SplitNumbers,
     weights_sha256,
 )
-from trajdiag.signals import SIGNALS
 from trajdiag.store.reader import Store, open_store
 from trajdiag.targets import NotReachedError, TargetConfig, choose_on_val
+
+_NO_RULES = f"Hindsight is no rule, nor is {EXPECTED}, which reads the gate at later loops"
 
 
 def choose_threshold(
@@ -65,11 +67,11 @@ def choose_thresholds(
     known = {
         readout.name: readout
         for readout in list_readouts(store, gates=config.gates, cache_dir=config.cache_dir)
-        if readout.kind in get_args(Kind)
+        if readout.kind in get_args(Kind) and readout.name != EXPECTED
     }
     for name in names or ():
         if name not in known:
-            raise UnknownNameError("readout", name, known)
+            raise UnknownNameError("readout to deploy", name, known, _NO_RULES)
     val, test = _read(store, "val"), _read(store, "test")
     resample = Resample(test.group, config.n_resamples, config.seed)
     found, missed = [], []
@@ -163,7 +165,6 @@ def _saved(
     name = f"{readout.name}--{config.target}={config.level:.12g}"
     name += f"-delta={config.delta:.12g}" * is_risk
     name += f"-from={config.min_depth}" * (config.min_depth > 1)
-    signal = SIGNALS.get(readout.name) if readout.kind == "signal" else None
     return SavedReadout(
         name=readout.name,
         kind=cast(Kind, readout.kind),
@@ -172,7 +173,7 @@ def _saved(
         min_depth=config.min_depth,
         scale=readout.scale,
         unit=readout.unit,
-        formula=readout.unit if signal is None else signal.formula,
+        formula=_formula(readout),
         gate=_gate_weights(store, readout, home, config) if readout.kind == "gate" else None,
         target=config.target,
         level=config.level,
@@ -185,6 +186,14 @@ def _saved(
         conformal=points[1] if is_risk else None,
         path=home / f"{name}.json",
     )
+
+
+def _formula(readout: Readout) -> str:
+    if readout.gate is None:
+        return READOUTS[readout.name].formula
+    config = readout.gate.config
+    asked = config.utility if config.objective == "utility" else config.objective
+    return READOUTS[f"KIND-{asked}"].formula
 
 
 def _gate_weights(store: Store, readout: Readout, home: Path, config: TargetConfig) -> GateWeights:

@@ -81,9 +81,11 @@ def _target(target: str | None, delta: float | None, options: ScoreConfig) -> Ta
     fields = {field.name for field in dataclasses.fields(TargetConfig)}
     shared = fields & {field.name for field in dataclasses.fields(ScoreConfig)}
     asked = read_target(target, delta, **{name: getattr(options, name) for name in shared})
-    for name in ("threshold", "targets", "slack"):
-        if asked is not None and getattr(options, name) != getattr(ScoreConfig(), name):
-            raise UsageError(f"--target chooses the threshold by itself; leave out --{name}")
+    for field in dataclasses.fields(ScoreConfig):
+        changed = getattr(options, field.name) != getattr(ScoreConfig(), field.name)
+        if asked is not None and changed and field.name not in {*shared, "readouts"}:
+            option = field.name.replace("_", "-")
+            raise UsageError(f"--{option} has no part in --target, which chooses by itself")
     return asked
 
 

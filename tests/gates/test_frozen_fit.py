@@ -68,3 +68,15 @@ def test_the_recorded_command_names_every_option_that_is_not_the_default(store, 
     assert gate.commands == [
         f"trajdiag fit-gate planted --kind linear --beta 0.25 --epochs 2 --cache-dir {tmp_path}"
     ]
+
+
+def test_trees_are_fitted_named_and_loaded_like_networks(store, tmp_path):
+    options = {"kind": "boosted", "objective": "depth", "epochs": 2, "cache_dir": str(tmp_path)}
+    said = []
+    gate = fit_gate(store, progress=said.append, **options)
+    assert gate.name == "boosted-depth"
+    assert said[0].startswith("20 trees: val loss ") and said[0].endswith(" loops squared")
+    assert "without the signals" in said[-1]
+    again = fit_gate(store, progress=said.append, **options)
+    assert said[-1] == "gate boosted-depth of store planted is fitted already"
+    assert np.array_equal(again.values(store, "test"), gate.values(store, "test"))

@@ -76,7 +76,7 @@ def test_a_backward_utility_gate_cannot_leave_at_loop_1(planted):
 def test_values_are_the_cumulative_hazard_of_the_gates_own_logits(planted, gate):
     store, _ = planted
     hidden = torch.from_numpy(store.numpy("hidden", split="val"))
-    leave = torch.sigmoid(gate.hazard_logits(hidden).double())
+    leave = torch.sigmoid(gate.reader_.logits(hidden).double())
     cdf = 1 - torch.cumprod(1 - leave[:, :-1], 1)
     values = gate.values(store, "val")
     assert np.allclose(1 - np.exp(-values[:, :-1]), cdf.numpy(), atol=1e-6)
@@ -85,7 +85,7 @@ def test_values_are_the_cumulative_hazard_of_the_gates_own_logits(planted, gate)
 
 def test_val_loss_is_that_of_the_kept_network_on_raw_states(planted, gate):
     store, _ = planted
-    logit = gate.hazard_logits(torch.from_numpy(store.numpy("hidden", split="val"))).double()
+    logit = gate.reader_.logits(torch.from_numpy(store.numpy("hidden", split="val"))).double()
     leave = torch.sigmoid(logit)
     leave[:, -1] = 1
     q = leave * torch.cumprod(torch.cat([torch.ones(len(q1 := leave), 1), 1 - q1[:, :-1]], 1), 1)
@@ -186,13 +186,22 @@ def test_a_handful_of_examples_is_enough_to_run(tmp_path):
     ("options", "words"),
     [
         ({"kind": "cubic"}, "unknown kind 'cubic'; existing: linear, mlp"),
-        ({"objective": "hope"}, "ponder, utility, correctness"),
+        ({"objective": "hope"}, "ponder, utility, correctness, agreement, depth"),
+        ({"kind": "boosted"}, "objectives for boosted: utility, correctness, agreement, depth"),
         ({"utility": "last"}, "next, previous, any-later"),
         ({"prior": "flat"}, "uniform, geometric"),
         ({"beta": -1.0}, "beta must be at least 0"),
         ({"lam": 1.0}, "between 0 and 1"),
         ({"epochs": 0}, "epochs must be at least 1"),
         ({"name": "../gate"}, "must be one folder's name"),
+        ({"name": "entropy"}, "entropy is another readout's name"),
+        ({"name": "native-released"}, "is another readout's name"),
+        ({"name": "native-continuation"}, "is another readout's name"),
+        ({"name": "native-expected"}, "is another readout's name"),
+        ({"name": "bound"}, "is another readout's name"),
+        ({"name": "oracle-stays"}, "is another readout's name"),
+        ({"name": "oracle-loss"}, "is another readout's name"),
+        ({"name": "oracle-saturation"}, "is another readout's name"),
         ({"frozen": False}, "trajdiag train --objective joint"),
     ],
 )

@@ -71,3 +71,48 @@ def test_the_correctness_baseline_is_the_best_constants_loss():
         objective.baseline
     )
     assert list(objective.loops) == [1, 2, 3]
+
+
+def further_by_hand(right: list[bool], t: int) -> int:
+    """Loops after t (from 1) until every loop is right; 0 where that never comes."""
+    loops = range(1, len(right) + 1)
+    stays = [s for s in loops if s >= t and all(right[u - 1] for u in loops if u >= s)]
+    return min(stays) - t if stays else 0
+
+
+@pytest.mark.parametrize("loops", [2, 5])
+def test_further_loops_are_counted_to_the_first_loop_from_which_all_are_right(loops):
+    every = [[bool(i >> t & 1) for t in range(loops)] for i in range(2**loops)]
+    want = [[further_by_hand(right, t) for t in range(1, loops)] for right in every]
+    assert objectives.further_loops(torch.tensor(every)).tolist() == want
+    objective = objectives.depth(torch.tensor(every))
+    assert objective.evidence.tolist() == want
+    assert list(objective.loops) == list(range(1, loops))
+
+
+def test_the_depth_loss_is_in_squared_loops_and_its_baseline_knows_the_loop_alone():
+    correct = torch.tensor([[True] * 3, [False, False, True], [True, False, True], [False] * 3])
+    objective = objectives.depth(correct)  # labels 0 0, 2 1, 2 1, 0 0
+    best = torch.tensor([[1.0, 0.5]]).expand(4, 2)
+    assert objective.loss(best, objective.evidence).item() == pytest.approx((1 + 0.25) / 2)
+    assert objective.baseline == pytest.approx((1 + 0.25) / 2)
+    assert objective.unit == "loops squared"
+
+
+def test_agreement_asks_whether_each_earlier_loop_predicts_what_the_last_does():
+    prediction = torch.randint(0, 3, (40, 5), generator=torch.Generator().manual_seed(0))
+    objective = objectives.agreement(prediction)
+    want = [[float(row[t] == row[4]) for t in range(4)] for row in prediction.tolist()]
+    assert objective.evidence.tolist() == want
+    assert list(objective.loops) == [1, 2, 3, 4]
+
+
+def test_labels_of_one_value_ask_for_a_finite_constant():
+    right, wrong = (objectives.correctness(torch.full((4, 3), c)) for c in (True, False))
+    assert right.constant == pytest.approx(math.log(12.5 / 0.5))
+    assert wrong.constant == pytest.approx(-math.log(12.5 / 0.5))
+    assert objectives.depth(torch.ones(4, 3, dtype=torch.bool)).constant == 0.0
+    mixed = torch.tensor([[False, True], [True, True]])
+    for objective in (objectives.correctness(mixed), objectives.depth(mixed)):
+        assert objective.constant is None
+    assert objectives.ponder(torch.ones(2, 3), prior("uniform", 3), 0.1).constant is None

@@ -3,15 +3,38 @@
 import dataclasses
 import shlex
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from trajdiag.errors import ConfigError, UsageError
 from trajdiag.gates.halting import PRIORS, PriorKind
-from trajdiag.gates.network import GATE_KINDS, GateKind
-from trajdiag.gates.objectives import OBJECTIVES, UTILITIES, ObjectiveKind, UtilityKind
+from trajdiag.gates.network import GateKind
+from trajdiag.gates.objectives import (
+    LABELLED,
+    OBJECTIVES,
+    UTILITIES,
+    ObjectiveKind,
+    UtilityKind,
+)
 from trajdiag.names import require_name
 from trajdiag.signals import SIGNALS
 
+FittedKind = Literal[GateKind, "boosted"]
+FITTED_KINDS: tuple[FittedKind, ...] = get_args(FittedKind)
+
+_OTHER_READOUTS = (
+    *SIGNALS,
+    "native",
+    "native-released",
+    "native-continuation",
+    "native-expected",
+    "fixed",
+    "bound",
+    "oracle",
+    "oracle-stays",
+    "oracle-loss",
+    "oracle-saturation",
+)
+"""Names that a gate would be confused with."""
 _NOT_OF_THE_GATE = ("name", "memory", "cache_dir", "frozen", "overwrite")
 """Options that do not decide the fitted numbers."""
 
@@ -20,11 +43,13 @@ _NOT_OF_THE_GATE = ("name", "memory", "cache_dir", "frozen", "overwrite")
 class FitGateConfig:
     """The options of `fit-gate`."""
 
-    kind: GateKind = "mlp"
-    """linear, or mlp: two layers of the states' width."""
+    kind: FittedKind = "mlp"
+    """Of the states: linear, or mlp: two layers of their width. Of the signals, their changes and
+    the loop: boosted trees, for every objective but ponder."""
     objective: ObjectiveKind = "ponder"
     """ponder: expected cross-entropy plus beta KL(q || prior). utility: is going on worth it, by
-    --utility. correctness: is the prediction right at this loop."""
+    --utility. correctness: is the prediction right at this loop. agreement: is it the last loop's.
+    depth: how many more loops until it stays right."""
     utility: UtilityKind = "next"
     """The gain that the utility objective asks about: of the next loop, of the previous one (as
     Ouro's formula reads), or of the best later loop (any-later)."""
@@ -39,9 +64,9 @@ class FitGateConfig:
     gamma: float = 0.005
     """Gain at which the utility label is undecided, nats."""
     seed: int = 0
-    """Of the initial weights and the order of the examples."""
+    """Of the initial weights and the order of the examples; of those that trees are fitted on."""
     epochs: int = 100
-    """Passes over the fit examples at most."""
+    """Passes over the fit examples at most; a pass of boosted is ten trees."""
     patience: int = 2
     """Passes without improvement on val before stopping."""
     name: str | None = None
@@ -62,7 +87,7 @@ class FitGateConfig:
                 "together run `trajdiag train --objective joint`"
             )
         for option, choices in (
-            ("kind", GATE_KINDS),
+            ("kind", FITTED_KINDS),
             ("objective", OBJECTIVES),
             ("utility", UTILITIES),
             ("prior", PRIORS),
@@ -70,6 +95,11 @@ class FitGateConfig:
             value = getattr(self, option)
             if value not in choices:
                 raise ConfigError(f"unknown {option} {value!r}; existing: {', '.join(choices)}")
+        if self.kind == "boosted" and self.objective not in LABELLED:
+            raise ConfigError(
+                f"boosted trees fit a label at each loop, and {self.objective} has none; "
+                f"objectives for boosted: {', '.join(LABELLED)}"
+            )
         for option, least in (
             ("beta", 0), ("k", 0), ("seed", 0), ("memory", 0), ("epochs", 1), ("patience", 1),
         ):  # fmt: skip
@@ -80,7 +110,7 @@ class FitGateConfig:
             raise ConfigError(f"lam must lie between 0 and 1 (both excluded), got {self.lam}")
         if self.name is not None:
             require_name("gate", self.name)
-        if self.name in (*SIGNALS, "native", "fixed", "oracle"):
+        if self.name in _OTHER_READOUTS:
             raise ConfigError(f"{self.name} is another readout's name; choose another --name")
 
     @property
@@ -88,6 +118,13 @@ class FitGateConfig:
         """The gate's folder, and its name among the readouts."""
         asked = self.utility if self.objective == "utility" else self.objective
         return self.name or f"{self.kind}-{asked}"
+
+    @property
+    def network_kind(self) -> GateKind:
+        """The kind of a gate that is a network."""
+        if self.kind == "boosted":
+            raise ConfigError("a boosted gate has no network")
+        return self.kind
 
     def identity(self) -> dict[str, Any]:
         """The options that decide the fitted numbers."""

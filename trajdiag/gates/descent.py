@@ -46,7 +46,7 @@ def fit_network(
     Matrix products run in `dtype`, weights and losses are float32.
     """
     states, objective = fit
-    size = _batch_size(len(states))
+    size = min(len(states), _batch_size(len(states)))
     weights = list(network.parameters())
     adam = Adam(weights, _rates(network))
     average = copy.deepcopy(network)
@@ -65,7 +65,7 @@ def fit_network(
                 f"the val loss is {history[-1]} after pass {epoch}: the cross-entropies are beyond "
                 "float32; check the store's logits"
             )
-        progress(f"pass {epoch}: val loss {history[-1]:.5f} nats")
+        progress(f"pass {epoch}: val loss {history[-1]:.5f} {objective.unit}")
         if history[-1] <= min(history):
             best = copy.deepcopy(average)
         # Against the last mark, so that a run of small gains counts as their sum.
@@ -82,7 +82,7 @@ def fit_network(
 def mean_loss(
     network: GateNetwork, states: FrozenStates, objective: Objective, dtype: torch.dtype
 ) -> float:
-    """The objective over all of `states`, nats."""
+    """The objective over all of `states`."""
     total = 0.0
     for examples, batch in states.in_order():
         loss = objective.loss(_logits(network, batch, dtype), objective.evidence[examples])
@@ -95,6 +95,16 @@ def new_network(kind: GateKind, d_model: int, seed: int) -> GateNetwork:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return GateNetwork(kind, d_model)
+
+
+@torch.no_grad()
+def constant_network(network: GateNetwork, value: float) -> GateNetwork:
+    """A network of the same shape that gives `value` for every state."""
+    network = copy.deepcopy(network)
+    for weight in network.parameters():
+        weight.zero_()
+    network.output.bias.fill_(value)
+    return network
 
 
 @torch.no_grad()

@@ -34,10 +34,11 @@ def fit_gate(
         return found
     gate = Gate(config).fit(store, progress)
     gate.save(folder)
+    read = "signals" if config.kind == "boosted" else "states"
     progress(
-        f"gate {gate.name} of store {store.name}: val loss {gate.val_loss_:.5f} nats, "
-        f"{gate.baseline_loss_:.5f} without the states"
-        + ("; the states tell it nothing" * (gate.val_loss_ >= gate.baseline_loss_))
+        f"gate {gate.name} of store {store.name}: val loss {gate.val_loss_:.5f} {gate.loss_unit}, "
+        f"{gate.baseline_loss_:.5f} without the {read}"
+        + (f"; the {read} tell it nothing" * (gate.val_loss_ >= gate.baseline_loss_))
     )
     return gate
 

@@ -10,17 +10,15 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load, save
-from torch import Tensor
 
 from trajdiag.errors import ConfigError, FingerprintError, GateError
 from trajdiag.gates import objectives
-from trajdiag.gates.config import FitGateConfig
-from trajdiag.gates.descent import fit_network, mean_loss, new_network, on_raw_states
-from trajdiag.gates.frozen_states import PIECE, FrozenStates, Standardiser, bytes_needed, measure
+from trajdiag.gates.config import FITTED_KINDS, FitGateConfig
 from trajdiag.gates.halting import cumulative_hazard, prior
-from trajdiag.gates.network import GateNetwork
-from trajdiag.gates.objectives import Objective
+from trajdiag.gates.objectives import LOOPS_SQUARED, NATS, SCALES, Objective, Scale
+from trajdiag.gates.reader import GateReader
+from trajdiag.gates.signal_reader import SignalReader
+from trajdiag.gates.state_reader import StateReader
 from trajdiag.store.durable import disk_errors, write_files
 from trajdiag.store.reader import Store
 
@@ -32,14 +30,15 @@ _UNREADABLE = (RuntimeError, SafetensorError, ConfigError)
 
 
 class Gate:
-    """Reads one stopping value a loop off frozen states. `fit` learns what ends in `_`.
+    """Reads one stopping value a loop off frozen trajectories. `fit` learns what ends in `_`.
 
-    `network_`: the network on the states as stored. `val_loss_`: its objective on val, nats, in
-    float32. `baseline_loss_`: what val would give without the states (see Objective.baseline).
-    `history_`: the val loss after each pass. `store_` and `fingerprint_`: what it was fitted on.
+    `reader_`: the network on the states as stored, or the trees on the signals. `val_loss_`: its
+    objective on val, in `loss_unit`. `baseline_loss_`: what val would give without looking at the
+    states (see Objective.baseline). `history_`: the val loss after each pass, empty for a constant.
+    `store_` and `fingerprint_`: what it was fitted on.
     """
 
-    network_: GateNetwork
+    reader_: GateReader
     val_loss_: float
     baseline_loss_: float
     history_: list[float]
@@ -66,9 +65,19 @@ class Gate:
         return self.config.objective
 
     @property
-    def direction(self) -> Literal["high"]:
-        """High values mean ready to stop."""
-        return "high"
+    def scale(self) -> Scale:
+        """Whether its values are a cumulative hazard, a probability's logit, or loops."""
+        return SCALES[self.config.objective]
+
+    @property
+    def loss_unit(self) -> str:
+        """Of `val_loss_`, `baseline_loss_` and `history_`."""
+        return LOOPS_SQUARED if self.scale == "loops" else NATS
+
+    @property
+    def direction(self) -> Literal["high", "low"]:
+        """Which values mean ready to stop: high ones, but for depth, few further loops."""
+        return "low" if self.scale == "loops" else "high"
 
     @property
     def first_loop(self) -> int:
@@ -77,7 +86,7 @@ class Gate:
 
     @property
     def is_fitted(self) -> bool:
-        return hasattr(self, "network_")
+        return hasattr(self, "reader_")
 
     def fit(self, store: Store, progress: Callable[[str], None] = lambda line: None) -> "Gate":
         """Fit on the `fit` split, stop by `val`; returns self.
@@ -86,53 +95,39 @@ class Gate:
         """
         config = self.config
         _require_splits(store)
-        rng = np.random.default_rng(config.seed)
         fit, val = (_objective(config, store, split) for split in ("fit", "val"))
-        standardise = measure(store, fit.loops, rng)
-        dtype = _product_dtype(config.kind, store.d_model)
-        kept = bytes_needed(store, fit.loops, dtype) <= config.memory * 2**30
-        network, self.history_ = fit_network(
-            new_network(config.kind, store.d_model, config.seed),
-            (FrozenStates(store, "fit", fit.loops, standardise, dtype, kept), fit),
-            (FrozenStates(store, "val", val.loops, standardise, dtype, kept), val),
-            rng=rng,
-            dtype=dtype,
-            epochs=config.epochs,
-            patience=config.patience,
-            progress=progress,
-        )
-        self.network_ = on_raw_states(network, standardise)
+        reader, self.history_ = _READERS[config.kind].fit(config, store, fit, val, progress)
+        outputs = torch.from_numpy(reader.outputs(store, "val", val.loops))
+        self.val_loss_ = float(val.loss(outputs, val.evidence.double()))
+        self.baseline_loss_ = val.baseline
         self.store_, self.fingerprint_ = store.name, store.fingerprint
         self.commands = [config.command(store.name)]
-        self.val_loss_ = _raw_loss(self.network_, store, "val", val)
-        self.baseline_loss_ = val.baseline
+        self.reader_ = reader
         return self
-
-    def hazard_logits(self, hidden: Tensor) -> Tensor:
-        """The gate's logits, float32 [...], of states [..., d_model] in any dtype."""
-        self._require_fitted()
-        with torch.no_grad():
-            return self.network_(hidden.float())
 
     def values(self, store: Store, split: str) -> np.ndarray:
         """The stop signal, float64 [example, loop]; NaN before `first_loop`.
 
-        It is the cumulative hazard -log(1 - CDF), nats, infinite at T; for the correctness
-        objective it is the logit itself. Raises FingerprintError for a store it was not fitted on.
+        For ponder and utility it is the cumulative hazard -log(1 - CDF), nats, infinite at T. For
+        correctness and agreement it is the logit, infinite at T for agreement: the last loop agrees
+        with itself. For depth it is the expected number of further loops, 0 at T. Raises
+        FingerprintError for a store it was not fitted on, GateError where the store lacks a signal
+        that it reads.
         """
         self.require_store(store)
-        rows = store.rows(split)
-        logits = np.zeros((len(rows), store.loops))
         reads_last = self.objective == "correctness"
-        for loop in range(self.first_loop, store.loops + reads_last):
-            for start in range(0, len(rows), PIECE):
-                states = store.torch("hidden", rows=rows[start : start + PIECE], loop=loop)
-                logits[start : start + PIECE, loop - 1] = self.hazard_logits(states).numpy()
+        loops = range(self.first_loop, store.loops + reads_last)
+        outputs = self.reader_.outputs(store, split, loops)
         if reads_last:
-            return logits
-        found = np.full(logits.shape, np.nan)
-        after = self.first_loop - 1
-        found[:, after:] = cumulative_hazard(torch.from_numpy(logits[:, after:])).numpy()
+            return outputs
+        found = np.full((len(outputs), store.loops), np.nan)
+        at = slice(loops.start - 1, loops.stop - 1)
+        if self.scale == "hazard":
+            padded = np.pad(outputs, ((0, 0), (0, 1)))
+            found[:, at.start :] = cumulative_hazard(torch.from_numpy(padded)).numpy()
+        else:
+            found[:, at] = outputs
+            found[:, -1] = 0.0 if self.scale == "loops" else np.inf
         return found
 
     def require_store(self, store: Store) -> None:
@@ -149,12 +144,12 @@ class Gate:
         """Write the gate's folder, config.json last; it names the weights' SHA-256."""
         self._require_fitted()
         folder = Path(folder)
-        weights = save(self.network_.state_dict())
+        weights = self.reader_.weights()
         content = {
             "version": GATE_VERSION,
             "name": self.name,
             **self.config.identity(),
-            "d_model": self.network_.output.in_features,
+            **self.reader_.facts(),
             "store": self.store_,
             "commands": self.commands,
             "fingerprint": self.fingerprint_,
@@ -172,6 +167,11 @@ class Gate:
     def _require_fitted(self) -> None:
         if not self.is_fitted:
             raise GateError(f"gate {self.name} is not fitted; call fit(store) first")
+
+
+_READERS: dict[str, type[GateReader]] = {
+    kind: SignalReader if kind == "boosted" else StateReader for kind in FITTED_KINDS
+}
 
 
 def load_gate(path: str | os.PathLike[str], store: Store) -> Gate:
@@ -198,19 +198,15 @@ def read_gate(path: str | os.PathLike[str]) -> Gate:
             )
         options = {key: content[key] for key in FitGateConfig().identity()}
         gate = Gate(FitGateConfig(name=content["name"], **options))
-        network = GateNetwork(gate.config.kind, content["d_model"])
         weights = (folder / WEIGHTS).read_bytes()
         if hashlib.sha256(weights).hexdigest() != content["sha256"]:
             raise ValueError(f"{WEIGHTS} is not the file that {CONFIG} names")
-        network.load_state_dict(load(weights))
-        gate.network_ = network.requires_grad_(False)
+        gate.reader_ = _READERS[gate.config.kind].from_folder(gate.config, content, weights)
         gate.store_, gate.fingerprint_ = content["store"], content["fingerprint"]
         gate.val_loss_, gate.baseline_loss_ = content["val_loss"], content["baseline_loss"]
         gate.history_, gate.commands = content["history"], content["commands"]
         if not isinstance(gate.fingerprint_, str) or not isinstance(gate.commands, list):
             raise ValueError(f"{CONFIG} names no store, or no commands")
-        if not all(torch.isfinite(weight).all() for weight in network.parameters()):
-            raise ValueError(f"{WEIGHTS} holds NaN or infinity")
     except (OSError, ValueError, LookupError, TypeError, *_UNREADABLE) as error:
         reason = " ".join(str(error).split())
         raise GateError(
@@ -229,23 +225,14 @@ def _require_splits(store: Store) -> None:
 
 
 def _objective(config: FitGateConfig, store: Store, split: str) -> Objective:
-    if config.objective == "correctness":
-        return objectives.correctness(torch.from_numpy(store.correct(split)))
+    if config.objective == "agreement":
+        return objectives.agreement(torch.from_numpy(store.predictions(split)))
+    if config.objective in ("correctness", "depth"):
+        correct = torch.from_numpy(store.correct(split))
+        return (objectives.depth if config.objective == "depth" else objectives.correctness)(
+            correct
+        )
     ce = torch.from_numpy(store.cross_entropy(split))
     if config.objective == "utility":
         return objectives.utility(ce, config.utility, config.k, config.gamma)
     return objectives.ponder(ce, prior(config.prior, store.loops, config.lam), config.beta)
-
-
-def _raw_loss(network: GateNetwork, store: Store, split: str, objective: Objective) -> float:
-    """The objective in float32 on the states as stored, nats."""
-    as_stored = Standardiser(mean=torch.zeros(store.d_model), spread=torch.ones(store.d_model))
-    states = FrozenStates(store, split, objective.loops, as_stored, torch.float32, in_memory=False)
-    return mean_loss(network, states, objective, torch.float32)
-
-
-def _product_dtype(kind: str, d_model: int) -> torch.dtype:
-    """bfloat16 where products dominate and the processor multiplies it natively, else float32."""
-    capabilities = getattr(torch.cpu, "get_capabilities", dict)()
-    native = capabilities.get("avx512_bf16", False) or capabilities.get("amx_bf16", False)
-    return torch.bfloat16 if native and kind == "mlp" and d_model >= 128 else torch.float32

@@ -31,7 +31,7 @@ def fit_gate(
     ] = None,
     options: Annotated[FitGateConfig, Parameter(name="*")] = FitGateConfig(),  # noqa: B008
 ) -> None:
-    """Fit a halting gate on a store's frozen states.
+    """Fit a halting gate on a store's frozen states or signals.
 
     Learns on the fit examples and stops early on val. Prints the gate's folder; `score` and
     `report` take it up by themselves.

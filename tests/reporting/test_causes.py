@@ -99,6 +99,17 @@ def test_a_split_that_lacks_a_part_is_not_shown():
     assert len(regret_tables.regret(board(results))) == 3
 
 
+def test_a_readout_that_never_has_the_matched_accuracy_is_said_not_to_reach_it():
+    results = planted_results(STORES, examples=60)
+    results.diagnosis[:] = [r for r in results.diagnosis if (r.store, r.at) != (JOINT, "accuracy")]
+    indexed = board(results)
+    points, _, in_loops = regret_tables.regret(indexed)
+    texts = [cell.text for cell in in_loops.rows[1]]
+    assert texts == [f"{JOINT}: native gate", "not reached", "", "", "", ""]
+    assert "not reached" not in {cell.text for row in points.rows for cell in row}
+    assert JOINT not in regret_figure(indexed).panels[1].alt
+
+
 def test_a_store_with_one_diagnosed_readout_needs_no_table_of_all(indexed):
     assert regret_tables.every_regret(indexed, JOINT) is not None
     results = dataclasses.replace(planted_results([JOINT], examples=60), diagnosis=[])

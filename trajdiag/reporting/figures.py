@@ -11,7 +11,7 @@ from trajdiag.reporting.board import APART, ORACLE, Board
 from trajdiag.reporting.canvas import blank, corner, style
 from trajdiag.reporting.curves import Curve
 from trajdiag.reporting.heat import heat
-from trajdiag.reporting.names import readout_label, visible
+from trajdiag.reporting.names import readout_label, shortened, visible
 from trajdiag.reporting.numerals import loops, percent, plain, tick
 from trajdiag.reporting.palette import PAGE, light
 from trajdiag.reporting.regret_figure import regret_figure
@@ -125,7 +125,8 @@ def signal_figure(board: Board) -> Figure:
         curves.signal(ax, values, difficulties, board.roles[readout])
         ax.set_xlabel("loop")
         row = board.rows[store, readout]
-        corner(ax, 1.06, f"{visible(row.unit)}; {row.direction} means stop")
+        unit = visible(row.unit).partition(",")[0]
+        corner(ax, 1.06, f"{shortened(unit, 32)}; {row.direction} means stop")
         alt = "mean signal by loop; " + "; ".join(
             f"difficulty {tick(d)}: {', '.join(plain(float(v)) for v in r)}"
             for d, r in zip(difficulties, values, strict=True)

@@ -19,12 +19,14 @@ def regret(board: Board) -> list[Table]:
     for at in REGRET_SCALES:
         rows = []
         for store in board.stores:
-            readout = board.diagnosed(store, at)
+            # Accuracy is lost at every budget; loops only where the matched accuracy is reached.
+            whole = "integrated" if at == "accuracy" else at
+            readout = board.diagnosed(store, at) or board.diagnosed(store, whole)
             if readout is not None:
                 label = f"{visible(store)}: {readout_label(readout)}"
                 name = Cell(text=label, role=role_of(board, readout))
-                rows.append((name, board.regrets[store, at, readout]))
-        if rows:
+                rows.append((name, board.regrets.get((store, at, readout), {})))
+        if any(parts for _, parts in rows):
             found.append(_table(rows, at, title="", first="Store"))
     return found
 
@@ -51,29 +53,26 @@ def _table(
         for part in ("regret", *REGRET_PARTS, "lucky")
         if any(part in parts for _, parts in rows)
     ]
-    metric = "depth" if unit == "loops" else "share"
-    budget = at == "matched"
     return Table(
         name=f"regret-{at}",
         title=f"{title}{what if title else what[0].upper() + what[1:]}, {unit}",
         head=(
             first,
-            *(["At a mean depth of"] if budget else []),
+            *(["At a mean depth of"] if at == "matched" else []),
             *[REGRET_PARTS.get(part, part).capitalize() for part in columns],
         ),
-        rows=tuple(
-            (
-                name,
-                *([Cell(text=loops(parts["regret"].depth))] if budget else []),
-                *[_cell(parts.get(part), metric) for part in columns],
-            )
-            for name, parts in rows
-        ),
+        rows=tuple((name, *_cells(parts, columns, at)) for name, parts in rows),
         note=NOTE,
     )
 
 
-def _cell(row: DiagnosisRow | None, metric: str) -> Cell:
-    if row is None:
-        return Cell(text=MISSING)
-    return number_cell(metric, row.value, row.low, row.high, 2)
+def _cells(parts: dict[str, DiagnosisRow], columns: list[str], at: str) -> list[Cell]:
+    """A split as cells; without parts its accuracy was not reached."""
+    if not parts:
+        return [Cell(text="not reached"), *[Cell(text="") for _ in columns[1:]]]
+    metric = "depth" if at == "accuracy" else "share"
+    found = [
+        number_cell(metric, row.value, row.low, row.high, 2) if row else Cell(text=MISSING)
+        for row in map(parts.get, columns)
+    ]
+    return [Cell(text=loops(parts["regret"].depth)), *found] if at == "matched" else found

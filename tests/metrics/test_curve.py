@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from trajdiag.metrics.curve import MOST_VERTICES, Curve, accuracy_at, area, budget_curve
+from trajdiag.metrics.curve import MOST_VERTICES, accuracy_at, area, budget_curve
 from trajdiag.metrics.frontier import NEVER, Frontier, exit_depth, frontier, right_at
 
 
@@ -103,24 +103,35 @@ def test_thinning_a_long_hull_costs_hardly_any_area():
     np.testing.assert_allclose(right_at(correct, exits).mean(axis=0), curve.accuracy[1:])
 
 
-def test_the_least_mixture_that_reaches_an_accuracy():
-    curve = Curve(
-        threshold=np.array([np.nan, 2.0, 1.0]),
-        depth=np.array([1.0, 2.0, 4.0]),
-        accuracy=np.array([0.4, 0.8, 0.9]),
+@pytest.mark.parametrize("most", [2, 3, 8, 33])
+def test_a_curve_of_few_vertices_keeps_its_ends_and_what_it_keeps(most):
+    rng = np.random.default_rng(5)
+    depth = np.sort(rng.uniform(1.5, 6, 200))
+    found = points(*zip(depth[::-1], np.sqrt(depth[::-1] - 1) / 3, strict=True))
+    every, curve = budget_curve(found, 0.0, most=500), budget_curve(found, 0.0, most=most)
+    assert len(every) == 201
+    assert len(curve) == most
+    at = np.searchsorted(every.depth, curve.depth)
+    for name in ("threshold", "depth", "accuracy"):
+        np.testing.assert_array_equal(getattr(curve, name), getattr(every, name)[at])
+    assert at[0] == 0 and at[-1] == 200
+    lost = area(every.depth, every.accuracy, 6) - area(curve.depth, curve.accuracy, 6)
+    # The best placed chords of a concave arc lose as the square of their number.
+    assert 0 <= lost < 0.25 / (most - 1) ** 2
+
+
+def test_the_vertex_that_costs_the_least_area_goes_first():
+    bent = points((5, 0.9), (4, 0.85), (3, 0.75), (2, 0.5))
+    lost = {}
+    for left_out in range(1, 4):
+        kept = [v for v in range(5) if v != left_out]
+        depth, accuracy = np.array([1, 2, 3, 4, 5.0])[kept], np.array([0, 50, 75, 85, 90.0])[kept]
+        lost[left_out] = -np.trapezoid(accuracy, depth)
+    cheapest = min(lost, key=lambda v: lost[v])
+    kept = [v for v in range(5) if v != cheapest]
+    np.testing.assert_array_equal(
+        budget_curve(bent, 0.0, most=4).depth, np.array([1, 2, 3, 4, 5.0])[kept]
     )
-    for accuracy, depth in [
-        (0.2, 1.0),
-        (0.4, 1.0),
-        (0.6, 1.5),
-        (0.8, 2.0),
-        (0.85, 3.0),
-        (0.9, 4.0),
-    ]:
-        mixture = curve.reaching(accuracy)
-        assert mixture is not None
-        assert mixture.of(curve.depth) == pytest.approx(depth)
-    assert curve.reaching(0.91) is None
 
 
 def test_small_curves_are_concave_and_above_every_point():

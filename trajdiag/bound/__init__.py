@@ -1,0 +1,1 @@
+"""The learned bound: the best causal stopping rule that can be learned from frozen states."""

@@ -75,14 +75,18 @@ def test_intervals_on_test_are_about_as_wide_as_the_standard_error_says(store, h
 
 
 def test_a_group_counts_once_in_the_risk_however_many_examples_it_has(tmp_path):
-    group = np.minimum(np.arange(EXAMPLES), EXAMPLES - 100)  # the last hundred are one group
+    group = np.repeat(np.arange(EXAMPLES // 2), np.tile([1, 2, 3], EXAMPLES // 6))
     store = store_at(tmp_path / "grouped.zarr", group=group)
     chosen = choose(store, "entropy", tmp_path, risk=0.1)
     exits, correct = chosen.exit_depth(store, "test"), store.correct("test")
     lost = correct[:, -1] & ~correct[np.arange(len(exits)), exits - 1]
     of_groups = [lost[store.group[store.rows("test")] == g].mean() for g in np.unique(group[-240:])]
-    assert chosen.point.test.risk.value == pytest.approx(np.mean(of_groups))
-    assert chosen.point.test.groups == 141
+    risk = chosen.point.test.risk
+    assert risk.value == pytest.approx(np.mean(of_groups))
+    assert risk.low is not None and risk.high is not None
+    error = np.std(of_groups) / math.sqrt(len(of_groups))
+    assert risk.high - risk.low == pytest.approx(2 * 1.96 * error, rel=0.2)
+    assert chosen.point.test.groups == 120
     assert chosen.point.test.examples == 240
 
 
@@ -152,7 +156,10 @@ def test_a_readout_file_says_all_that_another_program_needs(store, home):
 
 def test_nobody_leaves_before_the_minimum_depth(store, home):
     chosen = choose(store, "entropy", home, depth=3.5, min_depth=3)
-    assert chosen.exit_depth(store, "test").min() == 3
+    exits = {split: chosen.exit_depth(store, split) for split in ("val", "test")}
+    assert exits["test"].min() == 3
+    assert chosen.point.val.depth.value == pytest.approx(exits["val"].mean())
+    assert chosen.point.test.depth.value == pytest.approx(exits["test"].mean())
     assert load_readout(chosen.path).exit_depth(store, "test").min() == 3
     with pytest.raises(ConfigError, match="loops 1 to 4"):
         choose(store, "entropy", home, depth=3.5, min_depth=5)

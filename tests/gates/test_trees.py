@@ -129,6 +129,15 @@ def test_unsound_trees_are_refused(name, at, value, words):
         Trees.from_arrays(arrays, 2)
 
 
+def test_a_child_in_another_tree_is_refused():
+    arrays = by_hand()
+    arrays["feature"][[1, 4]] = [0, -1]
+    arrays["left"][[0, 1, 3]] = [1, 2, 4]
+    arrays["right"][[0, 1, 3]] = [5, 6, 7]
+    with pytest.raises(ValueError, match="out of order"):
+        Trees.from_arrays(arrays, 2)
+
+
 def test_arrays_that_are_no_trees_are_refused():
     for name, array, words in (
         ("feature", np.zeros(8), "feature is no row of int32"),

@@ -57,7 +57,8 @@ def choose_thresholds(
     """As `choose_threshold`, for several readouts or, where None, all: those saved, and why the
     others are not.
 
-    A risk is promised of each readout by itself, not of the best one picked afterwards.
+    A risk is promised of each readout by itself, not of the best one picked afterwards; and to a
+    fitted gate val is not quite new, since its fitting was stopped there.
     """
     if config.min_depth > store.loops:
         raise ConfigError(

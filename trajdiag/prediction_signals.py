@@ -6,7 +6,7 @@ second, so that a saturated softmax still ranks.
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -25,6 +25,10 @@ class Prediction:
 
     z: Tensor
     """[row, class]."""
+    highest: Tensor
+    """[row]: the largest logit."""
+    log_norm: Tensor
+    """[row]: log-sum-exp of z, less the largest."""
     log_p: Tensor
     """[row, class]."""
     top: Tensor
@@ -36,7 +40,7 @@ class Prediction:
     weight: Tensor
     """[row, class]: every other class's probability over the runner-up's, 0 at the first."""
     signals: dict[str, Tensor]
-    """[row] each: those of this loop alone."""
+    """[row] each: those of the probabilities at this loop alone."""
 
     def mean(self, values: Tensor) -> Tensor:
         """The expectation of `values` [row, class] under the prediction, [row]."""
@@ -64,6 +68,8 @@ class PredictionTracker:
         at it."""
         now, previous = read(logits), self._previous
         found = dict(now.signals)
+        if "energy" in self._names:
+            found["energy"] = -(now.highest + now.log_norm)
         if previous is not None:
             found |= self._change(now, previous)
         for name, track in (
@@ -75,7 +81,9 @@ class PredictionTracker:
                 values = track(now)
                 if previous is not None:
                     found[name] = values
-        self._previous = now
+        looked_back_at = "kl_previous_current" in self._names
+        # memory that is held until the next loop is memory that it must touch afresh
+        self._previous = now if looked_back_at else replace(now, weight=now.weight[:0])
         return found
 
     def _change(self, now: Prediction, previous: Prediction) -> dict[str, Tensor]:
@@ -187,18 +195,19 @@ def read(logits: Tensor) -> Prediction:
     log_runner = runner - log_norm
     log_miss = log_rest - log_norm
     p_top, p_runner = (-log_norm).exp(), log_runner.exp()
-    decided = runner < ABSENT  # the row has one class only
     signals = {
         "entropy": p_top * log_norm - p_runner * (weight * log_p).sum(1),
-        "top1": (-log_miss).masked_fill(decided, 0.0),
-        "logit_margin": (-runner).masked_fill(decided, 0.0),
-        "probability_margin": (-torch.logaddexp(log_miss, log_runner).clamp(max=0.0)).masked_fill(
-            decided, 0.0
-        ),
-        "energy": -(highest + log_norm),
+        "top1": -log_miss,
+        "logit_margin": -runner,
+        "probability_margin": -torch.logaddexp(log_miss, log_runner).clamp(max=0.0),
     }
+    decided = runner < ABSENT  # the row has one class only
+    if bool(decided.any()):
+        signals = {name: values.masked_fill(decided, 0.0) for name, values in signals.items()}
     return Prediction(
         z=z,
+        highest=highest,
+        log_norm=log_norm,
         log_p=log_p,
         top=top,
         p_top=p_top,
@@ -213,12 +222,14 @@ def _only_class(z: Tensor) -> Prediction:
     names = ("entropy", "top1", "logit_margin", "probability_margin")
     return Prediction(
         z=z,
+        highest=z[:, 0],
+        log_norm=zero,
         log_p=z - z,
         top=torch.zeros(len(z), dtype=torch.int64, device=z.device),
         p_top=zero + 1,
         p_runner=zero,
         weight=z - z,
-        signals={**dict.fromkeys(names, zero), "energy": -z[:, 0]},
+        signals=dict.fromkeys(names, zero),
     )
 
 

@@ -62,11 +62,12 @@ class SignalTracker:
                 if given is None:
                     raise ValueError(f"signals {', '.join(self.names)} need {what}")
                 found |= tracker.update(given)
+        missing = [name for name in self.names if name not in found]
         read = hidden if logits is None else logits
-        if read is None:
-            return found
-        undefined = torch.full_like(read[:, 0], torch.nan, dtype=torch.float64)
-        return {name: found.get(name, undefined) for name in self.names}
+        if missing and read is not None:
+            undefined = torch.full_like(read[:, 0], torch.nan, dtype=torch.float64)
+            found |= dict.fromkeys(missing, undefined)
+        return {name: found[name] for name in self.names}
 
 
 def compute_signals(

@@ -147,7 +147,8 @@ def test_small_curves_are_concave_and_above_every_point():
 
 def test_accuracy_at_a_budget_agrees_with_interpolation():
     rng = np.random.default_rng(4)
-    depth = np.concatenate([np.ones((20, 1)), 1 + np.sort(rng.integers(0, 4, (20, 5)), axis=1)], 1)
+    depth = 1 + np.sort(rng.integers(0, 4, (20, 6)), axis=1).astype(np.float64)
+    depth[:, 0] = 1.0
     accuracy = rng.random((20, 6))
     budgets = np.linspace(1.05, 5, 13)
     expected = [np.interp(budgets, *curve) for curve in zip(depth, accuracy, strict=True)]

@@ -1,123 +1,217 @@
-"""What may be said of given numbers."""
+"""Every finding on a store that was made to have it, and on one that was not."""
 
-from dataclasses import replace
+import numpy as np
+import pytest
 
-from trajdiag.findings import Case, Shortfall, Span, find
-from trajdiag.verdict import verdict
-
-
-def span(value, half=0.01):
-    return Span(value=value, low=value - half, high=value + half)
-
-
-CASE = Case(
-    store="plain",
-    reference=None,
-    loops=5,
-    readout="entropy",
-    shares={"ok": span(0.9), "trajectory": span(0.07), "early": span(0.02), "late": span(0.01)},
-    lost=span(0.03),
-    excess=span(0.04),
-    shortfalls=[],
-    best="entropy",
-    depth=span(1.8),
-    accuracy=span(0.93),
-    final=0.935,
-    tied=["top1"],
+from tests.planted_worlds import (
+    EXAMPLES,
+    LOOPS,
+    good_trajectory_bad_gate,
+    hidden_signal,
+    pure_luck,
+    solved_from,
+    world,
 )
+from trajdiag import diagnose
+
+QUICK = {"n_resamples": 200, "bound": ("ridge",)}
 
 
-def gap(trajectory, readout, metric="depth@matched", half=0.01):
-    """A shortfall with these parts."""
-    return Shortfall(
-        metric=metric,
-        own="entropy",
-        theirs="top1",
-        total=span(trajectory + readout, half),
-        readout=span(readout, half),
-        trajectory=span(trajectory, half),
+def solved(path, needed=None, gate=None, seed=0, shift=0.0, **options):
+    """Confidence, states and, unless it is given, the gate show when an example is solved."""
+    rng = np.random.default_rng(seed)
+    if needed is None:
+        needed = rng.integers(1, 5, EXAMPLES)
+    right = solved_from(needed)
+    if gate is None:
+        gate = np.where(right, 6.0, -6.0)
+    return world(
+        path,
+        right,
+        margin=np.where(right, 6.0, 1.0) + rng.normal(0, 0.5, right.shape) + shift,
+        shown=np.where(right, 2.0, -2.0),
+        gate_logit=gate + rng.normal(0, 0.3, right.shape),
+        difficulty=np.minimum(needed, LOOPS).astype(float),
+        seed=seed,
+        **options,
     )
 
 
-def joint(*shortfalls):
-    return replace(
-        CASE, store="joint", reference="plain", readout="native", shortfalls=list(shortfalls)
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    """A store in which nothing is wrong."""
+    return solved(tmp_path_factory.mktemp("good") / "good.zarr")
+
+
+@pytest.fixture(scope="module")
+def good_findings(good):
+    return found(diagnose(good, **QUICK), "good")
+
+
+def found(results, store):
+    """The findings about a store by code."""
+    return {finding.code: finding for finding in results.findings if finding.store == store}
+
+
+def of(path, make, **options):
+    store = make(path / "store.zarr", **options)
+    return found(diagnose(store, **QUICK), "store")
+
+
+def test_a_store_in_which_nothing_is_wrong_has_nothing_blamed(good_findings):
+    assert {f.severity for f in good_findings.values()} == {"info"}
+    assert "no-clear-cause" in good_findings
+
+
+def test_every_finding_has_numbers_and_a_line_of_advice(tmp_path):
+    for finding in of(tmp_path, good_trajectory_bad_gate).values():
+        assert finding.numbers
+        assert finding.advice.endswith(".") and "\n" not in finding.advice
+        assert "nan" not in finding.message and "None" not in finding.message
+
+
+def test_trajectory_bound_where_another_training_solves_it_a_loop_earlier(tmp_path, good):
+    needed = np.random.default_rng(0).integers(1, 5, EXAMPLES)
+    slower = solved(tmp_path / "slower.zarr", needed + 1)
+    results = diagnose([slower, good], reference=good, **QUICK)
+    codes = found(results, "slower")
+    assert codes["trajectory-bound"].severity == "high"
+    assert codes["trajectory-bound"].numbers["trajectory_regret_accuracy"] == pytest.approx(1, abs=0.1)
+    assert "readout-misfit" not in codes
+    twin = solved(tmp_path / "twin.zarr", needed)
+    assert "trajectory-bound" not in found(diagnose([twin, good], reference=good, **QUICK), "twin")
+
+
+def test_trajectory_bound_without_a_reference_where_many_are_never_right(tmp_path, good_findings):
+    rng = np.random.default_rng(1)
+    needed = np.where(rng.random(EXAMPLES) < 0.4, 99, rng.integers(1, 5, EXAMPLES))
+    codes = of(tmp_path, solved, needed=needed)
+    assert codes["trajectory-bound"].severity == "high"
+    assert codes["trajectory-bound"].numbers["never_right"] == pytest.approx(0.4, abs=0.05)
+    assert "trajectory-bound" not in good_findings
+
+
+def test_readout_misfit_where_the_gate_is_noise(tmp_path, good_findings):
+    codes = of(tmp_path, good_trajectory_bad_gate)
+    assert codes["readout-misfit"].severity == "high"
+    assert codes["readout-misfit"].numbers["left_integrated_low"] > 0.05
+    assert "readout-misfit" not in good_findings
+
+
+def test_signal_not_exposed_where_only_the_states_show_it(tmp_path, good_findings):
+    codes = of(tmp_path, hidden_signal)
+    assert codes["signal-not-exposed"].severity == "high"
+    assert codes["signal-not-exposed"].numbers["learnable_integrated_low"] > 0.2
+    assert "readout-misfit" not in codes, "no gate of the model's own is to blame"
+    assert "signal-not-exposed" not in good_findings
+
+
+def test_nothing_finds_where_the_states_do_not_show_who_will_be_solved(tmp_path, good_findings):
+    needed = np.random.default_rng(2).choice([2, 6], EXAMPLES)
+    codes = of(tmp_path, solved, needed=needed)
+    assert codes["nothing-finds"].severity == "medium"
+    assert codes["nothing-finds"].numbers["unexposed_integrated_low"] > 0.02
+    early = np.random.default_rng(2).choice([1, 2], EXAMPLES)
+    assert "nothing-finds" not in of(tmp_path / "early", solved, needed=early)
+
+
+def test_overthinking_where_right_answers_are_lost_at_the_end(tmp_path, good_findings):
+    rng = np.random.default_rng(3)
+    needed = rng.integers(1, 4, EXAMPLES)
+    right = solved_from(needed)
+    right[rng.random(EXAMPLES) < 0.15, -1] = False
+    codes = of(
+        tmp_path,
+        world,
+        right=right,
+        margin=np.where(right, 6.0, 1.0) + rng.normal(0, 0.5, right.shape),
+        shown=np.where(right, 2.0, -2.0),
+    )
+    assert codes["overthinking"].numbers["peak_low"] > 0.1
+    assert codes["overthinking"].numbers["overthinking_low"] > 0.05
+    assert "overthinking" not in good_findings
+
+
+def test_gate_collapsed_where_all_leave_at_one_loop(tmp_path, good_findings):
+    gate = np.where(np.arange(LOOPS) == 2, 8.0, -8.0) * np.ones((EXAMPLES, 1))
+    codes = of(tmp_path, solved, gate=gate)
+    assert codes["gate-collapsed"].numbers["modal_share"] > 0.99
+    assert "loop 3" in codes["gate-collapsed"].message
+    assert "gate-collapsed" not in good_findings
+
+
+def test_a_gate_at_the_one_depth_that_all_need_has_not_collapsed(tmp_path):
+    gate = np.where(np.arange(LOOPS) == 2, 8.0, -8.0) * np.ones((EXAMPLES, 1))
+    assert "gate-collapsed" not in of(tmp_path, solved, needed=np.full(EXAMPLES, 3), gate=gate)
+
+
+def test_no_better_than_fixed_where_the_gate_is_noise(tmp_path, good_findings):
+    codes = of(tmp_path, good_trajectory_bad_gate)
+    assert codes["no-better-than-fixed"].numbers["over_fixed_high"] < 0.005
+    assert "no-better-than-fixed" not in good_findings
+
+
+def test_misordered_where_the_hard_leave_first(tmp_path, good_findings):
+    needed = np.random.default_rng(4).integers(1, 5, EXAMPLES)
+    gate = np.where(np.arange(1, LOOPS + 1) >= 6 - needed[:, None], 6.0, -6.0)
+    codes = of(tmp_path, solved, needed=needed, gate=gate)
+    assert codes["misordered"].numbers["order_high"] < 0
+    assert "misordered" not in good_findings
+
+
+def test_leaving_the_hopeless_at_once_is_no_disorder(tmp_path):
+    rng = np.random.default_rng(5)
+    needed = np.where(rng.random(EXAMPLES) < 0.4, 99, rng.integers(1, 5, EXAMPLES))
+    leave = solved_from(needed) | (needed[:, None] > LOOPS)
+    assert "misordered" not in of(
+        tmp_path, solved, needed=needed, gate=np.where(leave, 6.0, -6.0)
     )
 
 
-def told(case):
-    return [(finding.code, finding.severity) for finding in find(case)]
+def test_threshold_drift_where_test_is_less_confident_than_val(tmp_path, good_findings):
+    split = np.repeat(["fit", "val", "test"], [800, 600, 600])
+    shift = np.where(split == "test", -1.5, 0.0)[:, None]
+    gate = np.where(solved_from(np.random.default_rng(0).integers(1, 5, EXAMPLES)), 6.0, -6.0)
+    gate = gate - np.where(split == "test", 12.0, 0.0)[:, None]
+    codes = of(tmp_path, solved, gate=gate, shift=shift, split=split)
+    assert codes["threshold-drift"].numbers["depth_low"] > 0.5
+    assert "threshold-drift" not in good_findings
 
 
-def test_the_larger_part_of_a_shortfall_is_severe_and_the_smaller_is_named_too():
-    assert told(joint(gap(0.5, 0.0))) == [("trajectory-bound", "high")]
-    assert told(joint(gap(0.0, 0.5))) == [("readout-misfit", "high")]
-    both = [("trajectory-bound", "high"), ("readout-misfit", "medium")]
-    assert told(joint(gap(0.5, 0.2))) == both
-
-
-def test_a_part_too_small_to_matter_is_no_cause():
-    assert told(joint(gap(0.5, 0.05))) == [("trajectory-bound", "high")]
-    assert told(joint(gap(0.05, 0.0))) == [("no-clear-cause", "info")]
-
-
-def test_metrics_that_contradict_each_other_show_nothing():
-    contradicted = joint(gap(0.5, 0.0), gap(-0.05, 0.0, metric="area"))
-    assert told(contradicted) == [("no-clear-cause", "info")]
-
-
-def test_intervals_that_hold_zero_or_are_missing_show_nothing():
-    assert told(joint(gap(0.5, 0.5, half=0.6))) == [("no-clear-cause", "info")]
-    unknown = Span(value=0.5, low=None, high=None)
-    lone = replace(gap(0.5, 0.0), trajectory=unknown, readout=unknown, total=unknown)
-    assert told(joint(lone)) == [("no-clear-cause", "info")]
-    assert "[no interval]" in find(joint(lone))[0].message
-
-
-def test_without_a_comparison_the_shares_decide():
-    assert told(CASE) == [("trajectory-bound", "medium")]
-    assert told(replace(CASE, excess=span(-0.04))) == [("readout-misfit", "medium")]
-    assert told(replace(CASE, excess=span(0.0))) == [("no-clear-cause", "info")]
-    almost_right = {**CASE.shares, "ok": span(0.995)}
-    assert told(replace(CASE, shares=almost_right)) == [("trajectory-bound", "info")]
-
-
-def test_the_verdict_names_cause_readout_and_caveat():
-    first, second, third = verdict([CASE, joint(gap(0.5, 0.15))])
-    assert first == (
-        "The own gate of joint falls short of top1 on plain by 0.65 [0.64, 0.66] loops at matched "
-        "accuracy, and that is the trajectory's and the readout's (trajectory 0.50 [0.49, 0.51], "
-        "readout 0.15 [0.14, 0.16])."
+def test_bound_beaten_where_val_shows_what_test_does_not(tmp_path, good_findings):
+    split = np.repeat(["fit", "val", "test"], [800, 600, 600])
+    rng = np.random.default_rng(6)
+    needed = rng.integers(1, 5, EXAMPLES)
+    right, test = solved_from(needed), (split == "test")[:, None]
+    coin = rng.random(right.shape) < 0.5
+    codes = of(
+        tmp_path,
+        world,
+        right=right,
+        margin=np.where(np.where(test, coin, right), 6.0, 1.0) + rng.normal(0, 0.5, right.shape),
+        shown=np.where(np.where(test, coin, right), 2.0, -2.0),
+        gate_logit=np.where(np.where(test, right, coin), 6.0, -6.0) + rng.normal(0, 0.3, right.shape),
+        split=split,
     )
-    assert second == (
-        "Use entropy on plain: 93.0% [92.0, 94.0] right at 1.80 [1.79, 1.81] of 5 loops, against "
-        "93.5% at full depth (top1 cannot be told apart from it)."
-    )
-    assert third.startswith("Intervals are over test inputs")
+    assert codes["bound-beaten"].numbers["left_high"] < 0
+    assert "bound-beaten" not in good_findings
 
 
-def test_the_verdict_says_plainly_when_the_data_cannot_tell():
-    sentences = verdict([CASE, joint(gap(0.1, 0.1, half=0.3))])
-    assert len(sentences) == 2
-    assert sentences[1].startswith("The data cannot tell: no part of the shortfall of the own gate")
+def test_chance_where_answers_have_nothing_to_do_with_questions(tmp_path, good_findings):
+    codes = of(tmp_path, pure_luck)
+    assert list(codes) == ["chance"]
+    assert codes["chance"].numbers["p"] > 0.05
+    assert "chance" not in good_findings
 
 
-def test_the_verdict_says_plainly_when_nothing_falls_short():
-    first, second, _ = verdict([CASE, joint(gap(0.0, 0.01))])
-    assert first.startswith("The own gate of joint does not fall short by an amount that matters")
-    assert second.startswith("Use entropy on plain")
-
-
-def test_a_lone_store_gets_its_attribution():
-    first, second = verdict([CASE])
-    assert first.startswith(
-        "With entropy on plain, 7.0% [6.0, 8.0] of test examples are right at no"
-    )
-    assert second.startswith("Use entropy")
-
-
-def test_many_stores_still_make_three_sentences():
-    cases = [CASE, *(replace(joint(gap(0.5, 0.0)), store=f"joint-{i}") for i in range(9))]
-    sentences = verdict(cases)
-    assert len(sentences) == 3
-    assert "5 more are in the findings" in sentences[0]
+def test_too_few_examples_where_the_interval_holds_more_than_it_tells(tmp_path):
+    rng = np.random.default_rng(7)
+    needed = rng.integers(1, 5, EXAMPLES)
+    right = solved_from(needed)
+    sees = np.where(rng.random(right.shape) < 0.9, right, rng.random(right.shape) < 0.5)
+    split = np.repeat(["fit", "val", "test"], [EXAMPLES - 80, 40, 40])
+    few = of(tmp_path, solved, needed=needed, gate=np.where(sees, 6.0, -6.0), split=split)
+    assert "too-few-examples" in few
+    assert "would decide it" in few["too-few-examples"].message
+    many = of(tmp_path / "many", solved, needed=needed, gate=np.where(sees, 6.0, -6.0))
+    assert "too-few-examples" not in many

@@ -1,22 +1,47 @@
-"""Scores to causes: who loses which examples, and whose a shortfall against a reference is."""
+"""Scores to causes: who loses which examples, and whose a shortfall is."""
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from trajdiag import scoring
-from trajdiag.comparison import METRICS, comparisons, difference, gap
-from trajdiag.errors import ConfigError
-from trajdiag.evaluation import Scored, best
-from trajdiag.findings import Case, Shortfall, Span, find, released_finding
+from trajdiag.bound.rules import REGRESSORS, fit_rules
+from trajdiag.comparison import comparisons
+from trajdiag.errors import ConfigError, UnknownNameError
+from trajdiag.evaluation import Scored
+from trajdiag.evidence import gather
+from trajdiag.findings import find
 from trajdiag.metrics.attribution import PARTS
-from trajdiag.metrics.bootstrap import Estimate, interval
 from trajdiag.names import require_options
-from trajdiag.readout import NATIVE, released_rule
-from trajdiag.results import DiagnosisRow, Finding, Results
+from trajdiag.quality import Reading, quality
+from trajdiag.regret import earned_area, regrets, under_diagnosis
+from trajdiag.replicas import replica_groups, replica_rows
+from trajdiag.results import DiagnosisRow, QualityRow, ReliabilityRow, Results
 from trajdiag.scoring import ScoreConfig, StoreLike
 from trajdiag.selection import THRESHOLD
+from trajdiag.spans import Spans
 from trajdiag.store.reader import open_store
 from trajdiag.verdict import verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiagnoseConfig(ScoreConfig):
+    """What to diagnose, and how."""
+
+    bound: tuple[str, ...] = REGRESSORS
+    """Regressors of the learned bound: ridge, mlp, boosted."""
+    swap: tuple[str, str] | None = None
+    """The two readouts of the swap between a store and its reference, both fitted on both; a fitted
+    gate and the best signal when absent."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for regressor in self.bound:
+            if regressor not in REGRESSORS:
+                raise UnknownNameError("regressor", regressor, REGRESSORS)
+        if not self.bound:
+            raise ConfigError(f"bound needs a regressor: {', '.join(REGRESSORS)}")
 
 
 def diagnose(
@@ -24,27 +49,39 @@ def diagnose(
     reference: StoreLike | None = None,
     *,
     command: str | None = None,
+    progress: Callable[[str], None] = lambda line: None,
     **options: Any,
 ) -> Results:
-    """Everything `score` gives, and the attribution, comparisons, findings and verdict.
+    """Everything `score` gives, and the learned bound, regrets, comparisons, signal quality,
+    findings and verdict.
 
     Each store is compared with the reference of its task: `reference` where that is of the same
-    task, else, of several stores, the one whose best readout has the largest area on val.
-    Differences are paired where both hold the same test examples. Arguments and errors are those of
-    `score`; ConfigError where the reference shares its task with no other store.
+    task, else, of several stores, the one whose oracle, luck taken off, has the largest area on
+    val. Differences are paired where both hold the same test examples. Options are those of
+    DiagnoseConfig, errors those of `score`; ConfigError where the reference shares its task with no
+    other store.
     """
-    require_options("diagnose", ScoreConfig, options, "reference", "command")
-    config = ScoreConfig(**options)
+    require_options("diagnose", DiagnoseConfig, options, "reference", "command", "progress")
+    config = DiagnoseConfig(**options)
     opened = scoring.open_stores(stores, config.cache_dir)
     wanted = None
     if reference is not None:
         store = open_store(reference, config.cache_dir)
         opened = scoring.open_stores([*opened, store], config.cache_dir)
         wanted = store.name
-    scored = scoring.score_stores(opened, config)
+    fit = functools.partial(
+        fit_rules,
+        regressors=config.bound,
+        min_depth=config.min_depth,
+        seed=config.seed,
+        progress=progress,
+    )
+    scored = scoring.score_stores(opened, config, fit)
     references = _references(scored, wanted)
     pairs = [(s, references.get(s.name)) for s in scored]
-    cases = [_case(s, r, config) for s, r in pairs]
+    spans = config.spans
+    evidence = [gather(s, r, spans, config.seed) for s, r in pairs]
+    told = [_quality(s, config) for s in scored]
     tables = scoring.tables(scored, config, command)
     return Results(
         stores=tables.stores,
@@ -52,11 +89,17 @@ def diagnose(
         scores=tables.scores,
         frontier=tables.frontier,
         profile=tables.profile,
-        diagnosis=[row for s, r in pairs for row in _attribution(s, r, config)],
-        comparisons=[row for s, r in pairs for row in comparisons(s, r, config)],
-        findings=[finding for case in cases for finding in find(case)]
-        + [finding for s in scored for finding in _released(s)],
-        verdict=verdict(cases),
+        diagnosis=[row for s, r in pairs for row in _diagnosis(s, r, spans)],
+        comparisons=[row for s, r in pairs for row in comparisons(s, r, spans, config.swap)],
+        quality=[row for rows, _ in told for row in rows],
+        reliability=[row for _, rows in told for row in rows],
+        replicas=[
+            row
+            for group in replica_groups(scored)
+            for row in replica_rows(group, config.targets, spans, config.seed)
+        ],
+        findings=[finding for e in evidence for finding in find(e)],
+        verdict=verdict(evidence),
         config={**tables.config, "references": {s.name: r.name for s, r in pairs if r is not None}},
     )
 
@@ -74,20 +117,15 @@ def _references(scored: Sequence[Scored], wanted: str | None) -> dict[str, Score
                 f"reference {wanted} shares its task with none of the other stores; "
                 "name one that does"
             )
-        reference = named or max(group, key=lambda s: best(s.evaluations, "area").val_area)
+        reference = named or max(group, key=earned_area)
         found |= {s.name: reference for s in group if s is not reference}
     return found
 
 
-def _released(s: Scored) -> list[Finding]:
-    """How far the released exit rule is from the exact one, where the model has it."""
-    rule = released_rule(s.outcomes.store, "test")
-    return [] if rule is None else [released_finding(s.name, rule)]
-
-
-def _attribution(s: Scored, r: Scored | None, config: ScoreConfig) -> list[DiagnosisRow]:
-    """Shares of test examples by part, for every readout but hindsight."""
-    return [
+def _diagnosis(s: Scored, r: Scored | None, spans: Spans) -> list[DiagnosisRow]:
+    """Shares of test examples by part, for every rule; then the regret of the readout under
+    diagnosis and of every fitted gate."""
+    rows = [
         DiagnosisRow(
             store=s.name,
             reference=None if r is None else r.name,
@@ -100,64 +138,46 @@ def _attribution(s: Scored, r: Scored | None, config: ScoreConfig) -> list[Diagn
             high=span.high,
         )
         for e in s.evaluations
-        if e.readout.kind != "oracle"
+        if e.shares is not None
         for column, part in enumerate(PARTS)
-        if (span := _span(e.shares[:, column], config)) is not None
+        if (span := spans.of(e.shares[:, column])) is not None
+    ]
+    under = under_diagnosis(s)
+    gates = [e for e in s.evaluations if e.readout.kind == "gate" and e is not under]
+    return rows + [
+        row for e in (under, *gates) for x in regrets(s, r, e) for row in x.rows(s.name, spans)
     ]
 
 
-def _case(s: Scored, r: Scored | None, config: ScoreConfig) -> Case:
-    """The numbers that findings and verdict weigh."""
-    top = best(s.evaluations, "area")
-    under = s.get(NATIVE) or top
-    parts = {part: under.shares[:, column] for column, part in enumerate(PARTS)}
-    lost = parts["early"] + parts["late"]
-    differences = {
-        e.readout.name: _sure(difference(s, top, s, e, "area"), config)
+def _quality(s: Scored, config: DiagnoseConfig) -> tuple[list[QualityRow], list[ReliabilityRow]]:
+    test = s.outcomes.test
+    settled = test.predictions == test.predictions[:, -1:]
+    readings = (
+        Reading(
+            name=e.readout.name,
+            direction=e.readout.direction,
+            first_loop=e.readout.first_loop,
+            scale=e.readout.scale,
+            values=e.exits.values,
+            exits=e.exits.leaves,
+            label=settled if _tells_agreement(e.readout.gate) else None,
+        )
         for e in s.evaluations
-        if e is not top and e.readout.kind not in ("oracle", "variant", "fixed")
-    }
-    return Case(
-        store=s.name,
-        reference=None if r is None else r.name,
-        loops=s.outcomes.store.loops,
-        readout=under.readout.name,
-        shares={part: _sure(estimate, config) for part, estimate in parts.items()},
-        lost=_sure(lost, config),
-        excess=_sure(parts["trajectory"] - lost, config),
-        shortfalls=[_shortfall(s, r, metric, config) for metric in METRICS],
-        best=top.readout.name,
-        depth=_sure(top.estimates[f"depth@{top.at}"], config),
-        accuracy=_sure(top.estimates[f"accuracy@{top.at}"], config),
-        final=float(s.final[0, -1]),
-        tied=[name for name, span in differences.items() if not span.positive],
+        if e.exits is not None and e.readout.kind != "fixed"
+    )
+    return quality(
+        s.name,
+        readings,
+        correct=test.correct,
+        predictions=test.predictions,
+        target=test.target,
+        difficulty=s.outcomes.difficulty,
+        group=test.group,
+        confidence=config.confidence,
+        n_resamples=config.n_resamples,
+        seed=config.seed,
     )
 
 
-def _shortfall(s: Scored, r: Scored | None, metric: str, config: ScoreConfig) -> Shortfall:
-    g = gap(s, r, metric)
-    total, readout, trajectory = (_span(x, config) for x in (g.total, g.readout, g.trajectory))
-    return Shortfall(
-        metric=metric,
-        own=g.own.readout.name,
-        theirs=None if g.theirs is None else g.theirs.readout.name,
-        total=total,
-        readout=readout,
-        trajectory=trajectory,
-    )
-
-
-def _span(estimate: Estimate | None, config: ScoreConfig) -> Span | None:
-    """None where the estimate is undefined."""
-    if estimate is None:
-        return None
-    value, low, high = interval(estimate, config.confidence)
-    return None if value is None else Span(value=value, low=low, high=high)
-
-
-def _sure(estimate: Estimate, config: ScoreConfig) -> Span:
-    """The span of an estimate that is always defined, such as a share."""
-    span = _span(estimate, config)
-    if span is None:
-        raise ValueError("a share, an area or a depth of an operating point is always defined")
-    return span
+def _tells_agreement(gate: Any) -> bool:
+    return gate is not None and gate.objective == "agreement"

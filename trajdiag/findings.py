@@ -1,244 +1,351 @@
-"""What the numbers of a store allow to be said of it."""
+"""What the numbers of a store allow to be said of it, with advice."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
-from trajdiag.readout import RELEASED, ReleasedRule
+from trajdiag.causes import (
+    CAUSES,
+    MATERIAL,
+    NOT_EXPOSED,
+    NOTHING_FINDS,
+    READOUT_MISFIT,
+    TRAJECTORY_BOUND,
+    Cause,
+    amount,
+    causes,
+    matters,
+    parts_of,
+    undecided,
+)
+from trajdiag.evidence import Evidence
+from trajdiag.readout import RELEASED
+from trajdiag.regret import ACCURACY, INTEGRATED
 from trajdiag.results import Finding
+from trajdiag.spans import Span
 
-TRAJECTORY, READOUT, UNCLEAR = "trajectory-bound", "readout-misfit", "no-clear-cause"
-RELEASED_RULE = "released-rule"
+NO_CAUSE, TOO_FEW, CHANCE = "no-clear-cause", "too-few-examples", "chance"
 
-_MATERIAL = {"area": 0.005, "depth@matched": 0.1}
-"""Shortfalls below these, half a point and a tenth of a loop, do not matter."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Span:
-    """A value with its interval; the bounds are None where there is none."""
-
-    value: float
-    low: float | None
-    high: float | None
-
-    @property
-    def positive(self) -> bool:
-        """Whether the whole interval is above 0."""
-        return self.low is not None and self.low > 0
-
-    @property
-    def negative(self) -> bool:
-        """Whether the whole interval is below 0."""
-        return self.high is not None and self.high < 0
-
-    def text(self, scale: float = 1.0, digits: int = 2, unit: str = "") -> str:
-        """Such as `1.75 [1.71, 1.80]`, with the unit after the value."""
-        shown = f"{_number(self.value * scale, digits)}{unit}"
-        if self.low is None or self.high is None:
-            return f"{shown} [no interval]"
-        low, high = (_number(bound * scale, digits) for bound in (self.low, self.high))
-        return f"{shown} [{low}, {high}]"
+COLLAPSED = 0.95
+"""Share of examples at one depth from which a gate has collapsed to it."""
+SPREAD = 0.9
+"""Share of examples that need one depth below which a gate should not have."""
+TO_GAIN = 0.02
+"""Area that adaptive depth could add to a fixed one, below which nothing is asked of a readout."""
+ORDERED = 0.1
+"""Spearman of needed depth with difficulty from which exit depths should follow it."""
+DRIFT = {"depth": 0.1, "accuracy": 0.02}
+"""Changes from val to test, in loops and in accuracy, that matter."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shortfall:
-    """How far a store falls short, in one metric; positive is worse."""
-
-    metric: str
-    """`area` or `depth@matched`."""
-    own: str
-    """The best readout of the store's own trajectory."""
-    theirs: str | None
-    """The best readout of the reference's trajectory."""
-    total: Span | None
-    """Own gate against `theirs`."""
-    readout: Span | None
-    """Own gate against `own`: same trajectory."""
-    trajectory: Span | None
-    """`own` against `theirs`."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    """All that is weighed about one store."""
-
-    store: str
-    reference: str | None
-    loops: int
-    readout: str
-    """The readout under diagnosis: the model's own gate where it has one, else the best."""
-    shares: Mapping[str, Span]
-    """Its parts: ok, trajectory, early, late."""
-    lost: Span
-    """early + late: some loop was right."""
-    excess: Span
-    """trajectory - lost."""
-    shortfalls: Sequence[Shortfall]
-    best: str
-    """The readout that val prefers by area."""
-    depth: Span
-    """Its mean exit depth at its operating point."""
-    accuracy: Span
-    """Its accuracy there."""
-    final: float
-    """Accuracy of the last loop."""
-    tied: Sequence[str]
-    """Readouts whose area cannot be told from the best one's."""
+def find(evidence: Evidence) -> list[Finding]:
+    """The findings about a store, at least one; where it is at chance nothing else is blamed."""
+    if evidence.chance.only:
+        return [_chance(evidence), *_released(evidence)]
+    found = [_CAUSES[cause.code](evidence, cause) for cause in causes(evidence)]
+    for one in (
+        _bound_beaten,
+        _overthinking,
+        _collapsed,
+        _no_better_than_fixed,
+        _misordered,
+        _drift,
+    ):
+        found += one(evidence)
+    if not any(f.severity in ("high", "medium") for f in found):
+        found.append(_unclear(evidence))
+    return found + _released(evidence)
 
 
-def find(case: Case) -> list[Finding]:
-    """The findings about a store, at least one."""
-    found = [
-        Finding(
-            code=code,
-            store=case.store,
-            readout=case.readout,
-            severity=_severity(case, part),
-            message=_shortfall_message(case, part),
+def _trajectory_bound(e: Evidence, cause: Cause) -> Finding:
+    if e.reference is None:
+        never, lost = (span.text(100, 1, "%") for span in (e.shares["trajectory"], e.lost))
+        message = (
+            f"{never} of test examples are right at no loop, so no readout could save them; "
+            f"{lost} are right at some loop but not where {e.readout} leaves"
         )
-        for code, part in ((TRAJECTORY, "trajectory"), (READOUT, "readout"))
-        if shown(case, part)
-    ]
-    if found:
-        return found
-    if compared(case):
-        code, severity, message = UNCLEAR, "info", no_shortfall(case)
+        numbers = e.shares["trajectory"].numbers("never_right") | e.lost.numbers("lost")
     else:
-        code, severity, message = _by_shares(case)
-    return [
-        Finding(
-            code=code, store=case.store, readout=case.readout, severity=severity, message=message
+        message = (
+            f"the oracle of {e.reference} is ahead of this trajectory's own, luck taken off, by "
+            f"{_amounts(e, TRAJECTORY_BOUND)}{_unpaired(e)}; one training run each, so the "
+            "intervals leave out the seeds"
         )
-    ]
+        numbers = _numbers(e, TRAJECTORY_BOUND)
+    advice = "No readout recovers this: train the states otherwise (another prior, a lighter gate)."
+    return _finding(e, cause, message, advice, numbers)
 
 
-def released_finding(store: str, rule: ReleasedRule) -> Finding:
-    """How far the released exit rule is from the exact one at the released threshold."""
+def _readout_misfit(e: Evidence, cause: Cause) -> Finding:
+    message = (
+        f"{e.readout} leaves {_amounts(e, READOUT_MISFIT)} on the table that a causal rule on "
+        "the same frozen states reaches"
+    )
+    advice = f"Keep the model and read it with {e.best} instead."
+    return _finding(e, cause, message, advice, _numbers(e, READOUT_MISFIT))
+
+
+def _not_exposed(e: Evidence, cause: Cause) -> Finding:
+    message = (
+        f"a learned rule reads {_amounts(e, NOT_EXPOSED)} out of the frozen states that the best "
+        f"simple signal, {e.simple}, does not show"
+    )
+    advice = (
+        "Fit a readout: `trajdiag fit-gate --kind boosted --objective correctness`, or --kind mlp."
+    )
+    return _finding(e, cause, message, advice, _numbers(e, NOT_EXPOSED))
+
+
+def _nothing_finds(e: Evidence, cause: Cause) -> Finding:
+    message = (
+        f"hindsight, luck taken off, is ahead of every rule that could be learned by "
+        f"{_amounts(e, NOTHING_FINDS)}: the states do not show it in time"
+    )
+    advice = "Not a readout's fault: more fit examples may find a little of it, other states more."
+    return _finding(e, cause, message, advice, _numbers(e, NOTHING_FINDS))
+
+
+_CAUSES: Mapping[str, Callable[[Evidence, Cause], Finding]] = {
+    TRAJECTORY_BOUND: _trajectory_bound,
+    READOUT_MISFIT: _readout_misfit,
+    NOT_EXPOSED: _not_exposed,
+    NOTHING_FINDS: _nothing_finds,
+}
+
+
+def _chance(e: Evidence) -> Finding:
+    c = e.chance
+    message = (
+        f"with all targets permuted the oracle is as good (p {c.p:.2f}), and no loop or readout "
+        f"beats the commonest class ({100 * c.majority:.1f}%; the best has {100 * c.best:.1f}%)"
+    )
     return Finding(
-        code=RELEASED_RULE,
-        store=store,
-        readout=RELEASED,
-        severity="info",
-        message=f"At its released threshold {rule.threshold:g}, computed in {rule.dtype}, the "
-        f"model's own exit rule leaves {rule.differing:,} of {rule.examples:,} test examples at "
-        "another loop than the same rule without rounding.",
+        code=CHANCE,
+        store=e.store,
+        readout=None,
+        severity="high",
+        message=message,
+        advice="The task is not learned, so there is no depth to adapt: check task and prompt.",
+        numbers={"p": c.p, "majority": c.majority, "best": c.best},
     )
 
 
-def compared(case: Case) -> bool:
-    """Whether the store has a gate of its own and a reference."""
-    return any(shortfall.total is not None for shortfall in case.shortfalls)
-
-
-def none_matters(case: Case) -> bool:
-    """Whether the intervals rule out that any shortfall matters."""
-    totals = [(s.total, _MATERIAL[s.metric]) for s in case.shortfalls if s.total is not None]
-    return all(total.high is not None and total.high < size for total, size in totals)
-
-
-def part_of(shortfall: Shortfall, part: str) -> Span | None:
-    """The shortfall's `trajectory` or `readout`."""
-    return shortfall.trajectory if part == "trajectory" else shortfall.readout
-
-
-def matters(shortfall: Shortfall, part: str) -> bool:
-    """Whether a part is clear of 0 and of a size that matters, in this metric."""
-    span = part_of(shortfall, part)
-    return span is not None and span.positive and span.value >= _MATERIAL[shortfall.metric]
-
-
-def shown(case: Case, part: str) -> bool:
-    """Whether a part of the shortfall matters in some metric, and is contradicted by none."""
-    spans = [span for s in case.shortfalls if (span := part_of(s, part)) is not None]
-    return any(matters(s, part) for s in case.shortfalls) and not any(s.negative for s in spans)
-
-
-def _severity(case: Case, part: str) -> str:
-    """`high` for at least half of the shortfall."""
-    for shortfall in case.shortfalls:
-        span, total = part_of(shortfall, part), shortfall.total
-        if span is None or not matters(shortfall, part):
-            continue
-        if total is None or 2 * span.value >= total.value:
-            return "high"
-    return "medium"
-
-
-def _shortfall_message(case: Case, part: str) -> str:
-    if part == "trajectory":
-        against = [f"{s.own} against {s.theirs} on {case.reference}" for s in case.shortfalls]
-        what = "even the best readout of its own frozen states falls short"
-        close = "; one training run each, so the intervals leave out the seeds"
-    else:
-        against = [f"{case.readout} against {s.own}" for s in case.shortfalls]
-        what = "on the same frozen states another readout does better"
-        close = ""
-    amounts = [
-        f"{amount(s.metric, span)} ({pair})"
-        for s, pair in zip(case.shortfalls, against, strict=True)
-        if (span := part_of(s, part)) is not None
+def _bound_beaten(e: Evidence) -> list[Finding]:
+    beaten = [
+        part
+        for part in e.parts.get("left", ())
+        if part.span.negative and part.span.value <= -MATERIAL[part.at]
     ]
-    return f"{what}: by {' and '.join(amounts)}{close}"
-
-
-def no_shortfall(case: Case) -> str:
-    """That no part of a shortfall matters, with the numbers."""
-    amounts = [
-        f"{amount(s.metric, s.total)} against {s.theirs} on {case.reference}"
-        f" (trajectory {short(s.metric, s.trajectory)}, readout {short(s.metric, s.readout)})"
-        for s in case.shortfalls
-        if s.total is not None
+    if not beaten:
+        return []
+    part = beaten[0]
+    return [
+        _plain(
+            e,
+            "bound-beaten",
+            "medium",
+            f"{e.readout} beats the learned bound by {amount(part.at, _turned(part.span))}: what "
+            "it uses, the bound's fit has not found on val",
+            "Extract more fit and val examples: unexposed is too large, learnable too small.",
+            part.span.numbers("left"),
+        )
     ]
-    gate = f"the own gate of {case.store}"
-    if none_matters(case):
-        what = f"{gate} does not fall short by an amount that matters"
-    else:
-        what = f"no part of the shortfall of {gate} is clear of 0 and of an amount that matters"
-    sizes = f"{_MATERIAL['depth@matched']:g} loops, {100 * _MATERIAL['area']:g} points"
-    return f"{what} ({sizes}): {' and '.join(amounts)}"
 
 
-def _by_shares(case: Case) -> tuple[str, str, str]:
-    """Code, severity and message where there is nothing to compare with."""
-    if case.excess.positive:
-        code, severity = TRAJECTORY, "medium"
-    elif case.excess.negative:
-        code, severity = READOUT, "medium"
-    else:
-        code, severity = UNCLEAR, "info"
-    if 1 - case.shares["ok"].value < 2 * _MATERIAL["area"]:
-        severity = "info"
-    return code, severity, attribution(case)
+def _overthinking(e: Evidence) -> list[Finding]:
+    lost = e.overthinking.positive and e.overthinking.value >= 0.01
+    peak = e.peak.positive and e.peak.value >= MATERIAL[INTEGRATED]
+    if not lost and not peak:
+        return []
+    said = []
+    if lost:
+        said.append(
+            f"{e.overthinking.text(100, 1, '%')} of test examples are right earlier and wrong at "
+            "the last loop, beyond what luck explains"
+        )
+    if peak:
+        said.append(
+            f"loop {e.peak_loop} is {e.peak.text(100, 1)} accuracy points better than loop "
+            f"{e.loops}"
+        )
+    return [
+        _plain(
+            e,
+            "overthinking",
+            "medium",
+            "; ".join(said),
+            "Do not run to the last loop by default; train with weight on the later losses too.",
+            e.overthinking.numbers("overthinking") | e.peak.numbers("peak"),
+            readout=None,
+        )
+    ]
 
 
-def attribution(case: Case) -> str:
-    """Where the wrong exits of the readout under diagnosis come from."""
-    trajectory, lost = (span.text(100, 1, "%") for span in (case.shares["trajectory"], case.lost))
-    early, late = (f"{100 * case.shares[part].value:.1f}%" for part in ("early", "late"))
-    return (
-        f"with {case.readout} on {case.store}, {trajectory} of test examples are right at no loop "
-        f"(trajectory) and {lost} are right at some loop but not at the exit (readout: {early} "
-        f"left early, {late} late)"
+def _collapsed(e: Evidence) -> list[Finding]:
+    if e.modal_share is None or e.modal_share < COLLAPSED or e.needed_share > SPREAD:
+        return []
+    return [
+        _plain(
+            e,
+            "gate-collapsed",
+            "medium",
+            f"whatever its threshold, {e.readout} sends {100 * e.modal_share:.1f}% of examples to "
+            f"one depth (loop {e.modal_depth} at an exit probability of 1/2), where at most "
+            f"{100 * e.needed_share:.1f}% need the same",
+            "Lower beta or change the prior; until then read the states with another rule.",
+            {"modal_share": e.modal_share, "needed_share": e.needed_share},
+        )
+    ]
+
+
+def _no_better_than_fixed(e: Evidence) -> list[Finding]:
+    high = e.over_fixed.high
+    if high is None or high >= MATERIAL[INTEGRATED] or e.to_gain < TO_GAIN or e.readout == "fixed":
+        return []
+    return [
+        _plain(
+            e,
+            "no-better-than-fixed",
+            "medium" if e.native else "info",
+            f"at equal cost {e.readout} is no better than leaving everywhere at one loop "
+            f"({e.over_fixed.text(100, 2)} accuracy points over all budgets), where knowing the "
+            f"needed depth would bring {100 * e.to_gain:.1f}",
+            f"Run a fixed depth, or read the states with {e.best}."
+            if e.best not in ("fixed", e.readout)
+            else "Run a fixed depth.",
+            {**e.over_fixed.numbers("over_fixed"), "to_gain": e.to_gain},
+        )
+    ]
+
+
+def _misordered(e: Evidence) -> list[Finding]:
+    if e.order is None or not e.order.negative or not e.needed_order > ORDERED:
+        return []
+    return [
+        _plain(
+            e,
+            "misordered",
+            "medium",
+            f"harder inputs leave {e.readout} earlier (Spearman {e.order.text()}), though they "
+            f"need more loops (Spearman {e.needed_order:.2f})",
+            "It takes giving up for being done: prefer a gate that asks whether going on helps "
+            "(--objective utility).",
+            {**e.order.numbers("order"), "needed_order": e.needed_order},
+        )
+    ]
+
+
+def _drift(e: Evidence) -> list[Finding]:
+    depth, accuracy = e.drift_depth, e.drift_accuracy
+    deeper = (depth.positive or depth.negative) and abs(depth.value) >= DRIFT["depth"]
+    worse = accuracy.negative and accuracy.value <= -DRIFT["accuracy"]
+    if not deeper and not worse:
+        return []
+    return [
+        _plain(
+            e,
+            "threshold-drift",
+            "medium",
+            f"at the threshold chosen on val, {e.readout} runs {depth.text()} loops deeper on "
+            f"test and is {accuracy.text(100, 1)} points more accurate (99% intervals)",
+            "Val and test differ: choose the threshold on data like that which it will meet.",
+            depth.numbers("depth") | accuracy.numbers("accuracy"),
+        )
+    ]
+
+
+def _released(e: Evidence) -> list[Finding]:
+    rule = e.released
+    if rule is None or rule.differing == 0:
+        return []
+    return [
+        _plain(
+            e,
+            "released-rule-differs",
+            "info",
+            f"at its released threshold {rule.threshold:g}, computed in {rule.dtype}, the model's "
+            f"own exit rule leaves {rule.differing:,} of {rule.examples:,} test examples at "
+            "another loop than the same rule without rounding",
+            "Keep gate logits and sum hazards in float64; the released rule is `native-released`.",
+            {"differing": float(rule.differing), "examples": float(rule.examples)},
+            readout=RELEASED,
+        )
+    ]
+
+
+def _unclear(e: Evidence) -> Finding:
+    """Nothing is shown: because nothing matters, or because the data cannot tell."""
+    open_parts = undecided(e)
+    if not open_parts:
+        sizes = f"{MATERIAL[ACCURACY]:g} loops, {100 * MATERIAL[INTEGRATED]:g} points"
+        message = (
+            f"no part of what {e.readout} loses is clear of 0, of a size that matters ({sizes}) "
+            f"and a quarter of the whole: {_regret(e)}"
+        )
+        return _plain(e, NO_CAUSE, "info", message, "Nothing to mend.", _regret_numbers(e))
+    name, part, needed = open_parts[0]
+    message = (
+        f"the data cannot tell whether {name} is there: {amount(part.at, part.span)} with "
+        f"{e.n:,} independent test inputs; about {needed:,} would decide it"
+    )
+    return _plain(
+        e, TOO_FEW, "info", message, "Extract more test examples.", part.span.numbers(name)
     )
 
 
-def amount(metric: str, span: Span | None) -> str:
-    """A shortfall with its unit."""
-    unit = (
-        "loops at matched accuracy"
-        if metric == "depth@matched"
-        else "accuracy points, mean over budgets"
+def _regret(e: Evidence) -> str:
+    return " and ".join(amount(at, span) for at, span in e.regret.items()) or "no bound was fitted"
+
+
+def _regret_numbers(e: Evidence) -> dict[str, float | None]:
+    found: dict[str, float | None] = {}
+    for at, span in e.regret.items():
+        found |= span.numbers(f"regret_{at}")
+    return found
+
+
+def _amounts(e: Evidence, code: str) -> str:
+    """The part in the units in which it matters."""
+    return " and ".join(amount(p.at, p.span) for p in parts_of(e, code) if matters(p))
+
+
+def _numbers(e: Evidence, code: str) -> dict[str, float | None]:
+    found: dict[str, float | None] = {}
+    for part in parts_of(e, code):
+        found |= part.span.numbers(f"{CAUSES[code]}_{part.at}")
+    return found
+
+
+def _unpaired(e: Evidence) -> str:
+    return "" if e.paired else " (unpaired: it holds other examples)"
+
+
+def _turned(span: Span) -> Span:
+    low = None if span.high is None else -span.high
+    high = None if span.low is None else -span.low
+    return Span(value=-span.value, low=low, high=high)
+
+
+def _finding(
+    e: Evidence, cause: Cause, message: str, advice: str, numbers: dict[str, float | None]
+) -> Finding:
+    return _plain(e, cause.code, cause.severity, message, advice, numbers)
+
+
+def _plain(
+    e: Evidence,
+    code: str,
+    severity: str,
+    message: str,
+    advice: str,
+    numbers: dict[str, float | None],
+    *,
+    readout: str | None = "",
+) -> Finding:
+    return Finding(
+        code=code,
+        store=e.store,
+        readout=e.readout if readout == "" else readout,
+        severity=severity,
+        message=message,
+        advice=advice,
+        numbers=numbers,
     )
-    return f"{short(metric, span)} {unit}"
-
-
-def short(metric: str, span: Span | None) -> str:
-    """A shortfall in loops or accuracy points, without its unit."""
-    if span is None:
-        return "unknown"
-    return span.text() if metric == "depth@matched" else span.text(100, 2)
-
-
-def _number(value: float, digits: int) -> str:
-    """Rounded, without a negative zero."""
-    return f"{round(value, digits) + 0.0:.{digits}f}".replace("-", "\N{MINUS SIGN}")

@@ -109,10 +109,10 @@ class ComparisonRow:
     """A paired difference, store/readout minus reference/reference_readout, on the same test
     examples.
 
-    Metrics `area`, `accuracy@matched`, `depth@matched` and `share/PART` are such differences as
-    they stand. Metrics `gap/M`, `readout_gap/M` and `trajectory_gap/M` (M = `area` or
-    `depth@matched`) are shortfalls: positive where store/readout is the worse one (less accurate,
-    or deeper), and gap = readout_gap + trajectory_gap exactly.
+    Metrics: `area`, `depth@matched`, `accuracy@matched`, `share/PART`; `accuracy@equal-depth`, both
+    at one val depth; `frozen-fit/M`, a fresh gate on this frozen trajectory less the same on the
+    reference's; `swap/total` in area, and its shares `swap/trajectory`, `swap/readout`, which sum to
+    it, and `swap/interaction`.
     """
 
     store: str

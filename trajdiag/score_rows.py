@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trajdiag.evaluation import Evaluation, Scored
-from trajdiag.metrics.bootstrap import Estimate, interval
+from trajdiag.metrics.bootstrap import Estimate
 from trajdiag.metrics.difficulty import means_by_bin
-from trajdiag.readout import RELEASED, released_rule
+from trajdiag.readout import ORACLE, RELEASED, released_rule
 from trajdiag.results import (
     FrontierRow,
     ProfileRow,
@@ -18,19 +18,24 @@ from trajdiag.results import (
     ScoreRow,
     StoreRow,
 )
+from trajdiag.spans import Spans
 
 
 def rows(
-    scored: Sequence[Scored], *, confidence: float, config: dict[str, Any], command: str | None
+    scored: Sequence[Scored], *, spans: Spans, config: dict[str, Any], command: str | None
 ) -> Results:
     """The tables of what was scored; `config` and `command` are recorded as they are."""
     return Results(
         stores=[_store_row(s, command) for s in scored],
         readouts=[_readout_row(s, e) for s in scored for e in s.evaluations],
-        scores=[row for s in scored for row in _score_rows(s, confidence)],
+        scores=[row for s in scored for row in _score_rows(s, spans)],
         frontier=[row for s in scored for e in s.evaluations for row in _frontier_rows(s, e)],
         profile=[row for s in scored for row in _profile_rows(s)],
-        config={"at": "point", **config, "matched": {s.name: s.matched for s in scored}},
+        config={
+            "at": "point",
+            **config,
+            "matched": {s.name: float(s.targets.matched[0]) for s in scored},
+        },
     )
 
 
@@ -65,13 +70,13 @@ def _readout_row(scored: Scored, evaluation: Evaluation) -> ReadoutRow:
     )
 
 
-def _score_rows(scored: Scored, confidence: float) -> list[ScoreRow]:
+def _score_rows(scored: Scored, spans: Spans) -> list[ScoreRow]:
     found, store = [], scored.name
 
     def add(
         readout: str, metric: str, estimate: Estimate, n: int | None = None, split: str = "test"
     ) -> None:
-        value, low, high = interval(estimate, confidence)
+        value, low, high = spans.interval(estimate)
         found.append(
             ScoreRow(
                 store=store,
@@ -92,12 +97,14 @@ def _score_rows(scored: Scored, confidence: float) -> list[ScoreRow]:
         add(name, "area", np.array([evaluation.val_area]), len(scored.outcomes.val), "val")
         for point, reached in evaluation.reached.items():
             add(name, f"n_reached@{point}", np.array([float(reached)]), n=1)
-        if evaluation.readout.kind != "oracle":
+        if evaluation.threshold is not None:
             add(name, f"threshold@{evaluation.at}", np.array([evaluation.threshold]))
+    if scored.null is not None:
+        add(ORACLE, "area/by-luck", scored.null.area(scored.loops))
     rule = released_rule(scored.outcomes.store, "test")
     if rule is not None and scored.get(RELEASED) is not None:
         add(RELEASED, f"n_differ@{rule.threshold:g}", np.array([float(rule.differing)]))
-    best_loop = int(scored.outcomes.val.mean(axis=0).argmax())
+    best_loop = int(scored.val_final[0].argmax())
     add("fixed", "final_accuracy", scored.final[:, -1])
     add("fixed", "best_depth", np.array([best_loop + 1.0]))
     add("fixed", "accuracy@best_depth", scored.final[:, best_loop])
@@ -114,13 +121,13 @@ def _frontier_rows(scored: Scored, evaluation: Evaluation) -> list[FrontierRow]:
     store, curve = scored.name, evaluation.frontier
     points = [
         (
-            None if np.isnan(t) or evaluation.readout.kind == "oracle" else float(t),
+            None if np.isnan(t) else float(t),
             float(d),
             float(a),
         )
         for t, d, a in zip(curve.threshold, curve.depth, curve.accuracy, strict=True)
     ][::-1]
-    loops = scored.outcomes.test.shape[1]
+    loops = scored.loops
     if points[0][1] > 1:
         points.insert(0, (None, 1.0, float(scored.final[0, 0])))
     if points[-1][1] < loops:
@@ -141,14 +148,14 @@ def _profile_rows(scored: Scored) -> list[ProfileRow]:
     store, bins = scored.name, scored.outcomes.bins
     counts = np.bincount(bins.code[bins.code >= 0], minlength=len(bins.centre))
     tables: list[tuple[str | None, str, NDArray[np.float64]]] = [
-        (None, "accuracy", means_by_bin(scored.outcomes.test, bins))
+        (None, "accuracy", means_by_bin(scored.outcomes.test.correct, bins))
     ]
     for evaluation in scored.evaluations:
         name = evaluation.readout.name
         if evaluation.signal is not None:
             tables.append((name, "signal", evaluation.signal))
-        if evaluation.readout.kind not in ("oracle", "fixed"):
-            tables.append((name, "exits", evaluation.exits))
+        if evaluation.by_bin is not None and evaluation.readout.kind != "fixed":
+            tables.append((name, "exits", evaluation.by_bin))
     return [
         ProfileRow(
             store=store,

@@ -1,16 +1,16 @@
-"""What val decides about a readout: its curve's vertices and its operating points."""
+"""What val decides about a readout: the operating points among which everything is chosen."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trajdiag.errors import StoreError
-from trajdiag.metrics.curve import Curve, Mixture, budget_curve
+from trajdiag.metrics.bootstrap import Estimate
+from trajdiag.metrics.curve import budget_curve
 from trajdiag.metrics.difficulty import Bins, difficulty_bins
-from trajdiag.metrics.frontier import Frontier, frontier, right_at
-from trajdiag.metrics.oracle import oracle_depth
+from trajdiag.metrics.frontier import NEVER, Frontier, frontier
 from trajdiag.metrics.quantile_grid import (
     PROBABILITIES,
     hazard_thresholds,
@@ -27,28 +27,60 @@ GRID = "/quantile-grid"
 
 MOST_BINS = 40
 """Levels of difficulty in the profile; more are binned."""
+EVENLY = 32
+"""Operating points, evenly spaced in depth, among which resamples choose beside the sample's own
+choices."""
+NEARBY = (0.01, 0.02, 0.04, 0.08, 0.16)
+"""Distances in loops of further ones on both sides of each choice."""
+GRID_NEARBY = 8
+"""Points of the quantile grid, on both sides of its choice, among which resamples choose."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """One split: which loops are right, and what hindsight needs."""
+
+    store: Store
+    split: str
+    correct: NDArray[np.bool_]
+    """[example, loop]."""
+    group: NDArray[np.int64]
+    """[example]: the resampling unit."""
+
+    @property
+    def loops(self) -> int:
+        return self.correct.shape[1]
+
+    @cached_property
+    def predictions(self) -> NDArray[np.int64]:
+        """[example, loop]."""
+        return self.store.predictions(self.split)
+
+    @cached_property
+    def target(self) -> NDArray[np.int64]:
+        """[example]."""
+        return self.store.target[self.store.rows(self.split)]
+
+    @cached_property
+    def cross_entropy(self) -> NDArray[np.float64]:
+        """[example, loop], nats."""
+        return self.store.cross_entropy(self.split)
+
+    def __len__(self) -> int:
+        return len(self.correct)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcomes:
-    """Which loops are right, on the two splits that scoring uses."""
+    """The two splits that scoring uses."""
 
     store: Store
-    val: NDArray[np.bool_]
-    """[example, loop]."""
-    test: NDArray[np.bool_]
-    """[example, loop]."""
+    val: Sample
+    test: Sample
     difficulty: NDArray[np.float64]
     """[test example]; NaN where unknown."""
     bins: Bins
     """Test examples by difficulty, for the profile."""
-    group: NDArray[np.int64]
-    """[test example]: the resampling unit."""
-
-    @property
-    def final_val(self) -> float:
-        """Accuracy of the last loop on val."""
-        return float(self.val[:, -1].mean())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,10 +88,10 @@ class Targets:
     """What operating points are to reach."""
 
     accuracies: tuple[float, ...]
-    slack: float
-    """Accuracy below the last loop's that the point FINAL may give up."""
-    matched: float
-    """The accuracy of the point MATCHED."""
+    final: Estimate
+    """Val accuracy that the point FINAL is to have: the last loop's, less the slack. [row]."""
+    matched: Estimate
+    """The accuracy of the point MATCHED on val, [row]."""
 
 
 def outcomes(store: Store) -> Outcomes:
@@ -70,14 +102,22 @@ def outcomes(store: Store) -> Outcomes:
                 f"store {store.name} has no {split} split, which {use}; it has "
                 f"{', '.join(store.splits) or 'no examples'}. Extract with that split too"
             )
-    rows = store.rows("test")
+    difficulty = store.difficulty[store.rows("test")]
     return Outcomes(
         store=store,
-        val=store.correct("val"),
-        test=store.correct("test"),
-        difficulty=store.difficulty[rows],
-        bins=difficulty_bins(store.difficulty[rows], MOST_BINS),
-        group=store.group[rows],
+        val=_sample(store, "val"),
+        test=_sample(store, "test"),
+        difficulty=difficulty,
+        bins=difficulty_bins(difficulty, MOST_BINS),
+    )
+
+
+def _sample(store: Store, split: str) -> Sample:
+    return Sample(
+        store=store,
+        split=split,
+        correct=store.correct(split),
+        group=store.group[store.rows(split)],
     )
 
 
@@ -87,65 +127,67 @@ def accuracy_name(accuracy: float) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
-    """What val decides: columns of policies, the first of which are the curve's vertices."""
+class Candidates:
+    """The operating points that are measured; the first leaves at loop 1, whatever the value."""
 
-    curve: Curve
-    columns: NDArray[np.float64]
-    """[column]: thresholds, or the oracle's policies."""
-    points: Mapping[str, Mixture | None]
-    """Each operating point as a mixture of columns; None where val does not reach it."""
+    threshold: NDArray[np.float64]
+    """[point], in the readout's unit; NaN runs to T."""
+    own: NDArray[np.int64]
+    """All points but the user's."""
+    grid: NDArray[np.int64]
+    """Those on the paper's grid of thresholds, and the first."""
+    given: int | None
+    """The user's own threshold."""
 
 
-def choose(
+def candidates(
     readout: Readout,
     values: NDArray[np.floating],
-    outcomes: Outcomes,
+    val: Sample,
     targets: Targets,
-    threshold: float | None,
-) -> Choice:
-    val = outcomes.val
-    found = frontier(values, val, readout.direction, readout.first_loop)
-    curve = budget_curve(found, float(val[:, 0].mean()))
-    thresholds = {FINAL: _threshold(found, found.least_depth(outcomes.final_val - targets.slack))}
-    grid = found.at(_grid(readout, values), readout.direction)
-    for accuracy in targets.accuracies:
-        name = accuracy_name(accuracy)
-        thresholds[name] = _threshold(found, found.least_depth(accuracy))
-        if readout.kind != "fixed":
-            reaching = [point for point in grid if found.accuracy[point] >= accuracy - 1e-9]
-            thresholds[name + GRID] = _threshold(found, max(reaching, default=None))
+    threshold: float | None = None,
+) -> Candidates:
+    """The points of a readout with these val `values` [example, loop]: all that the sample itself
+    would choose, and around them what resamples may choose instead."""
+    found = frontier(values, val.correct, readout.direction, readout.first_loop)
+    curve = budget_curve(found, float(val.correct[:, 0].mean()))
+    chosen = [found.least_depth(a) for a in (float(targets.final[0]), *targets.accuracies)]
+    known = sorted({point for point in chosen if point is not None})
+    wanted = np.concatenate(
+        [
+            np.linspace(found.depth[0], found.depth[-1], EVENLY),
+            *(found.depth[point] + np.array([*NEARBY, *(-d for d in NEARBY)]) for point in known),
+        ]
+    )
+    near = np.searchsorted(-found.depth, -wanted).clip(0, len(found) - 1)
+    grid = np.zeros(0, dtype=np.int64)
+    if readout.kind != "fixed":
+        grid = _near_grid(
+            found, np.unique(found.at(_grid(readout, values), readout.direction)), targets
+        )
+    vertices = found.at(curve.threshold[1:], readout.direction)
+    points = np.unique(np.concatenate([[0], vertices, known, near, grid])).astype(np.int64)[::-1]
+    thresholds = np.concatenate([[NEVER], found.threshold[points]])
+    given = None
     if threshold is not None:
-        thresholds[THRESHOLD] = float(threshold)
-    reached = {name: at for name, at in thresholds.items() if at is not None}
-    order = list(reached)
-    points = {
-        name: Mixture(vertex=len(curve) + order.index(name), weight=0.0)
-        if name in reached
-        else None
-        for name in thresholds
-    }
-    return Choice(
-        curve=curve,
-        columns=np.concatenate([curve.threshold, list(reached.values())]),
-        points={**points, MATCHED: curve.reaching(targets.matched)},
+        given = len(thresholds)
+        thresholds = np.append(thresholds, threshold)
+    return Candidates(
+        threshold=thresholds,
+        own=np.arange(len(points) + 1),
+        grid=np.concatenate([[0], 1 + np.flatnonzero(np.isin(points, grid))]),
+        given=given,
     )
 
 
-def choose_oracle(outcomes: Outcomes, targets: Targets) -> Choice:
-    curve = budget_curve(
-        policy_frontier(oracle_depth(outcomes.val), outcomes.val), float(outcomes.val[:, 0].mean())
-    )
-    points = {
-        FINAL: curve.reaching(outcomes.final_val - targets.slack),
-        MATCHED: curve.reaching(targets.matched),
-        **{accuracy_name(a): curve.reaching(a) for a in targets.accuracies},
-    }
-    return Choice(curve=curve, columns=curve.threshold, points=points)
-
-
-def _threshold(found: Frontier, point: int | None) -> float | None:
-    return None if point is None else float(found.threshold[point])
+def _near_grid(found: Frontier, grid: NDArray[np.int64], targets: Targets) -> NDArray[np.int64]:
+    """The points of the grid around those that it would choose."""
+    kept = []
+    for accuracy in targets.accuracies:
+        reached = np.flatnonzero(found.accuracy[grid] >= accuracy - 1e-9)
+        last = reached[-1] if len(reached) else int(found.accuracy[grid].argmax())
+        kept.append(grid[max(0, last - GRID_NEARBY) : last + GRID_NEARBY + 1])
+    return np.concatenate(kept) if kept else np.zeros(0, dtype=np.int64)
 
 
 def _grid(readout: Readout, values: NDArray[np.floating]) -> NDArray[np.float64]:
@@ -157,17 +199,3 @@ def _grid(readout: Readout, values: NDArray[np.floating]) -> NDArray[np.float64]
     if readout.scale == "logit":
         return logit_thresholds()
     return quantile_thresholds(values, readout.first_loop)
-
-
-def policy_frontier(exits: NDArray[np.int64], correct: NDArray[np.bool_]) -> Frontier:
-    """Policies [example, policy], from shallow to deep, as operating points numbered from 1."""
-    return Frontier(
-        threshold=np.arange(exits.shape[1], 0, -1.0),
-        depth=exits.mean(axis=0)[::-1],
-        accuracy=right_at(correct, exits).mean(axis=0)[::-1],
-    )
-
-
-def policies(columns: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The oracle's policies that a curve's vertices name; the first leaves at loop 1."""
-    return np.where(np.isnan(columns), 1, columns).astype(np.int64) - 1

@@ -96,12 +96,12 @@ def test_columns_may_be_computed_when_they_are_needed(monkeypatch):
     group, columns = rng.integers(0, 60, 400), rng.random((400, 3)).astype(np.float32)
     asked = []
 
-    def of(rows):
+    def of(rows, unit, units):
         asked.append(rows)
-        return columns[rows]
+        return bootstrap.summed(columns[rows], unit, units)
 
     resample = Resample(group, n_resamples=40, leave_out=True)
-    np.testing.assert_array_equal(resample.means(of), resample.means(columns))
+    np.testing.assert_array_equal(resample.means_of(of), resample.means(columns))
     np.testing.assert_array_equal(np.sort(np.concatenate(asked)), np.arange(400))
     assert len(asked) > 5
 

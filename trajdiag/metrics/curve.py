@@ -31,46 +31,17 @@ class Curve:
     def __len__(self) -> int:
         return len(self.depth)
 
-    def reaching(self, accuracy: float) -> "Mixture | None":
-        """The mixture of neighbouring vertices of least depth that has `accuracy`; None where no
-        vertex has as much."""
-        vertex = int(np.searchsorted(self.accuracy, accuracy - 1e-9))
-        if vertex == len(self):
-            return None
-        if vertex == 0:
-            return Mixture(vertex=0, weight=0.0)
-        below, above = self.accuracy[vertex - 1], self.accuracy[vertex]
-        return Mixture(
-            vertex=vertex - 1, weight=float(min(1.0, (accuracy - below) / (above - below)))
-        )
 
-
-@dataclass(frozen=True, kw_only=True)
-class Mixture:
-    """Use `vertex` with probability 1 - `weight`, the next one with probability `weight`."""
-
-    vertex: int
-    weight: float
-
-    def of(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The mean of `values` [..., vertex] under the mixture: [...]."""
-        if self.weight == 0:
-            return values[..., self.vertex]
-        return (1 - self.weight) * values[..., self.vertex] + self.weight * values[
-            ..., self.vertex + 1
-        ]
-
-
-def budget_curve(points: Frontier, leave_at_once: float) -> Curve:
-    """The curve of a readout with these operating points; `leave_at_once` is the accuracy of loop
-    1."""
+def budget_curve(points: Frontier, leave_at_once: float, most: int = MOST_VERTICES) -> Curve:
+    """The curve of a readout with these operating points, thinned to `most` vertices;
+    `leave_at_once` is the accuracy of loop 1."""
     threshold = np.concatenate([[np.nan], points.threshold[::-1]])
     depth = np.concatenate([[1.0], points.depth[::-1]])
     accuracy = np.concatenate([[leave_at_once], points.accuracy[::-1]])
     best_before = np.maximum.accumulate(accuracy)[:-1]
     kept = np.flatnonzero(np.concatenate([[True], accuracy[1:] > best_before]))
     kept = kept[_upper_hull(depth[kept], accuracy[kept])]
-    kept = kept[_most_telling(depth[kept], accuracy[kept], MOST_VERTICES)]
+    kept = kept[_most_telling(depth[kept], accuracy[kept], most)]
     return Curve(threshold=threshold[kept], depth=depth[kept], accuracy=accuracy[kept])
 
 

@@ -141,6 +141,11 @@ def scored(tmp_path_factory):
     stores.append(
         extract(cache / "checkpoints/seed0", device="cpu", cache_dir=str(cache), name="again")
     )
+    stores.append(
+        extract(
+            cache / "checkpoints/seed1", device="cpu", cache_dir=str(cache), name="fewer", loops=2
+        )
+    )
     first = np.random.default_rng(0).integers(1, 5, 100)
     stores.append(planted(cache / "arrays.zarr", solved_from(first, 3)))
     return score_stores(stores, CONFIG)
@@ -154,6 +159,10 @@ def test_stores_of_one_model_are_no_replicas(scored):
     of_one_seed = [s for s in scored if s.name in ("seed0", "again")]
     assert len(of_one_seed) == 2
     assert replica_groups(of_one_seed) == []
+
+
+def test_runs_of_other_loops_are_no_replicas(scored):
+    assert replica_groups([s for s in scored if s.name in ("seed0", "fewer")]) == []
 
 
 def own_value(s, metric):
@@ -193,27 +202,28 @@ def test_a_mean_depth_is_told_only_where_all_seeds_reach_it(scored):
     assert ("entropy", "mean-depth@100") not in by
 
 
-def test_a_depth_that_one_seed_misses_has_no_mean(scored):
-    (group,) = replica_groups(scored)
-    missing = [missed(group[0], "entropy", "depth@1"), *group[1:]]
-    rows = replica_rows(missing, (0.01,), CONFIG.spans, CONFIG.seed)
-    by = {row.metric: row for row in rows if row.readout == "entropy"}
-    assert by["depth@1"].value is None
-    assert (by["depth@1"].n_reached, by["depth@1"].n) == (1, 2)
-    assert "mean-depth@1" not in by
-
-
-def missed(s, readout, metric):
-    """The same scores, but for one readout that reaches nothing."""
+def reaching(s, depth):
+    """The same scores, but for the depth at which entropy reaches 1%."""
     evaluations = [
-        dataclasses.replace(
-            e, estimates={**e.estimates, metric: np.full(len(e.estimates[metric]), np.inf)}
-        )
-        if e.readout.name == readout
+        dataclasses.replace(e, estimates={**e.estimates, "depth@1": np.full(61, depth)})
+        if e.readout.name == "entropy"
         else e
         for e in s.evaluations
     ]
     return dataclasses.replace(s, evaluations=evaluations)
+
+
+@pytest.mark.parametrize(
+    ("depths", "median", "mean"),
+    [((1.0, 2.0, 6.0), 2.0, 3.0), ((1.0, 2.0, np.inf), 2.0, None), ((1.0, np.inf), None, None)],
+)
+def test_depths_are_told_as_medians_beside_a_mean_if_none_is_missed(scored, depths, median, mean):
+    group = [reaching(s, depth) for s, depth in zip(scored, depths, strict=False)]
+    rows = replica_rows(group, (0.01,), CONFIG.spans, CONFIG.seed)
+    by = {row.metric: row for row in rows if row.readout == "entropy"}
+    assert by["depth@1"].value == median
+    assert (by["depth@1"].n_reached, by["depth@1"].n) == (np.isfinite(depths).sum(), len(depths))
+    assert (by["mean-depth@1"].value if "mean-depth@1" in by else None) == mean
 
 
 def test_a_jackknife_at_the_end_of_estimates_is_left_out(scored):

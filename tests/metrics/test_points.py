@@ -201,6 +201,13 @@ def test_pooling_keeps_the_common_hull():
     assert all(readout.path().val_area(5) <= every_area for readout in several)
 
 
+def test_pooling_drops_repeats_before_the_hull():
+    depth, accuracy = np.ones((1, 41)), np.full((1, 41), 0.2)
+    depth[0, 40], accuracy[0, 40] = 3.0, 0.9
+    points = Points(val_depth=depth, val_accuracy=accuracy, depth=depth, accuracy=accuracy)
+    np.testing.assert_array_equal(pooled([points], 3, most=2).depth, [[1.0, 3.0]])
+
+
 def test_what_pooling_drops_is_farthest_below_the_hull():
     points = Points(
         val_depth=np.array([[1.0, 2.0, 2.0, 2.0, 3.0]]),

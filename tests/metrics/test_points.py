@@ -202,8 +202,8 @@ def test_pooling_keeps_the_common_hull():
 
 
 def test_pooling_drops_repeats_before_the_hull():
-    depth, accuracy = np.ones((1, 41)), np.full((1, 41), 0.2)
-    depth[0, 40], accuracy[0, 40] = 3.0, 0.9
+    depth, accuracy = np.ones((1, 41)), np.full((1, 41), 0.25)
+    depth[0, 40], accuracy[0, 40] = 3.0, 0.75
     points = Points(val_depth=depth, val_accuracy=accuracy, depth=depth, accuracy=accuracy)
     np.testing.assert_array_equal(pooled([points], 3, most=2).depth, [[1.0, 3.0]])
 

@@ -128,8 +128,7 @@ def pooled(points: Sequence[Points], loops: int, most: int = 256) -> Points:
     hull = upper_hull(depth, accuracy)
     best = curve.accuracy_at(depth[:, hull[0]], accuracy[:, hull[0]], depth[0].clip(1, loops))
     behind = best[0] - accuracy[0]
-    behind[hull[0]] = -1.0  # the hull itself, and the point that leaves at loop 1, always stay
-    behind[0] = -2.0
+    behind[hull[0]] = -1.0  # the hull stays whole, the point that leaves at loop 1 with it
     return together.take(np.sort(np.argsort(behind, kind="stable")[:most]))
 
 

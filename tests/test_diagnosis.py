@@ -5,10 +5,10 @@ import pytest
 
 from tests.trajectories import planted, solved_from
 from trajdiag.diagnosis import diagnose
-from trajdiag.errors import ConfigError
+from trajdiag.errors import ConfigError, UnknownNameError
 
 LOOPS, EXAMPLES = 5, 2000
-QUICK = {"n_resamples": 200}
+QUICK = {"n_resamples": 200, "bound": ("ridge",)}
 
 
 @pytest.fixture(autouse=True)
@@ -44,8 +44,15 @@ def compared(results, **wanted):
     return {row.metric: row for row in chosen}
 
 
-def codes(results, store):
-    return [finding.code for finding in results.findings if finding.store == store]
+def blamed(results, store):
+    """Codes of the findings that blame, about a store."""
+    return [f.code for f in results.findings if f.store == store and f.severity != "info"]
+
+
+def parts(results, store, at, readout="native"):
+    """The regret rows of a readout in one unit, by part."""
+    rows = [row for row in results.diagnosis if (row.store, row.at) == (store, at)]
+    return {row.part: row for row in rows if row.readout == readout}
 
 
 def test_a_slower_trajectory_is_blamed_on_the_trajectory(tmp_path):
@@ -53,12 +60,12 @@ def test_a_slower_trajectory_is_blamed_on_the_trajectory(tmp_path):
     joint = store(tmp_path / "joint.zarr", np.minimum(need() + 1, 99), gate=1.0)
     results = diagnose([joint, fixed], **QUICK)
     assert results.config["references"] == {"joint": "fixed"}
-    assert codes(results, "joint") == ["trajectory-bound"]
-    gaps = compared(results, store="joint", readout="native", reference="fixed")
-    assert gaps["gap/depth@matched"].value > 0.5
-    assert gaps["trajectory_gap/depth@matched"].low > 0.5
-    assert abs(gaps["readout_gap/depth@matched"].value) < 0.1
-    assert "trajectory's" in results.verdict[0]
+    assert blamed(results, "joint") == ["trajectory-bound"]
+    assert parts(results, "joint", "accuracy")["trajectory_regret"].low > 0.5
+    assert parts(results, "joint", "integrated")["trajectory_regret"].low > 0.05
+    assert parts(results, "joint", "accuracy")["misfit"].value < 0.1
+    assert "the trajectory's" in results.verdict[0]
+    assert "hindsight on fixed" in results.verdict[0]
     assert results.verdict[1].startswith("Use ")
     assert "on fixed" in results.verdict[1]
 
@@ -67,47 +74,56 @@ def test_a_blind_gate_on_a_good_trajectory_is_blamed_on_the_readout(tmp_path):
     fixed = store(tmp_path / "fixed.zarr", need())
     joint = store(tmp_path / "joint.zarr", need(), gate=0.3)
     results = diagnose([fixed, joint], reference=fixed, **QUICK)
-    assert codes(results, "joint") == ["readout-misfit"]
-    gaps = compared(results, store="joint", readout="native", reference="fixed")
-    assert gaps["readout_gap/area"].low > 0
-    assert gaps["trajectory_gap/area"].value == 0
-    assert (gaps["trajectory_gap/area"].low, gaps["trajectory_gap/area"].high) == (0, 0)
-    assert "readout's" in results.verdict[0]
+    assert "readout-misfit" in blamed(results, "joint")
+    assert "trajectory-bound" not in blamed(results, "joint")
+    found = parts(results, "joint", "integrated")
+    assert found["misfit"].low > 0
+    assert "the readout's" in results.verdict[0]
+    assert "on joint" in results.verdict[1], "the model is to be kept, and read otherwise"
 
 
 def test_a_blind_gate_is_found_without_a_reference_too(tmp_path):
     results = diagnose(store(tmp_path / "joint.zarr", need(), gate=0.3), **QUICK)
-    assert codes(results, "joint") == ["readout-misfit"]
-    assert results.verdict[0].startswith("The own gate of joint falls short of ")
+    assert "readout-misfit" in blamed(results, "joint")
+    assert results.verdict[0].startswith(
+        "The own gate of joint falls short of hindsight on its own"
+    )
+    assert "trajectory_regret" not in parts(results, "joint", "integrated")
     assert {row.reference for row in results.comparisons} == {"joint"}
 
 
-def test_where_no_shortfall_shows_the_verdict_says_so(tmp_path):
+def test_a_twin_of_the_reference_loses_nothing_to_its_trajectory(tmp_path):
     joint = store(tmp_path / "joint.zarr", need(), gate=1.0)
     twin = store(tmp_path / "twin.zarr", need(), gate=1.0)
     results = diagnose([joint, twin], reference=joint, **QUICK)
     assert results.config["references"] == {"twin": "joint"}
-    assert codes(results, "twin") == ["no-clear-cause"]
-    assert results.verdict[0].startswith("The own gate of twin does not fall short by an amount")
+    assert not {"trajectory-bound", "readout-misfit"} & set(blamed(results, "twin"))
+    found = parts(results, "twin", "integrated")["trajectory_regret"]
+    assert (found.value, found.low, found.high) == (0, 0, 0)
 
 
-def test_a_gap_is_exactly_the_sum_of_its_parts_and_differences_are_paired(tmp_path):
+@pytest.mark.parametrize("intervals", ["percentile", "bca"])
+def test_the_parts_of_regret_sum_to_the_whole_and_the_whole_to_its_ends(tmp_path, intervals):
     fixed = store(tmp_path / "fixed.zarr", need())
     joint = store(tmp_path / "joint.zarr", need() + 1, gate=0.5)
-    results = diagnose([fixed, joint], reference=fixed, **QUICK)
-    gaps = compared(results, store="joint", readout="native", reference="fixed")
-    test = [row for row in results.scores if row.split == "test"]
-    scores = {(r.store, r.readout, r.metric): r.value for r in test}
-    for metric, worse in (("area", -1), ("depth@matched", 1)):
-        total = gaps[f"gap/{metric}"]
-        parts = gaps[f"readout_gap/{metric}"].value + gaps[f"trajectory_gap/{metric}"].value
-        assert total.value == pytest.approx(parts, abs=1e-12)
-        difference = (
-            scores["joint", "native", metric] - scores["fixed", total.reference_readout, metric]
+    results = diagnose([fixed, joint], reference=fixed, intervals=intervals, **QUICK)
+    scores = {(r.store, r.readout, r.metric): r.value for r in results.scores if r.split == "test"}
+    for at, metric, worse in (("integrated", "area", 1), ("accuracy", "depth@matched", -1)):
+        found = parts(results, "joint", at)
+        names = ("trajectory_regret", "unexposed", "learnable", "misfit")
+        assert found["regret"].value == pytest.approx(
+            sum(found[name].value for name in names), abs=1e-12
         )
-        assert total.value == pytest.approx(worse * difference, abs=1e-12)
-    assert all(row.paired for row in results.comparisons)
-    assert all(row.low <= row.value <= row.high for row in results.comparisons)
+        luck_of_reference = parts(results, "fixed", at, "entropy")
+        theirs = scores["fixed", "oracle", metric]
+        lucky = next(iter(luck_of_reference.values())).value if luck_of_reference else None
+        own = scores["joint", "native", metric]
+        if lucky is not None:
+            lucky = luck_of_reference["lucky"].value
+            assert found["regret"].value == pytest.approx(worse * (theirs - own) - lucky, abs=1e-9)
+    matched = parts(results, "joint", "matched")["regret"]
+    assert matched.depth == pytest.approx(scores["joint", "native", "depth@final"])
+    assert all(row.low <= row.value <= row.high for row in found.values())
 
 
 def test_shares_are_those_of_a_count_by_hand(tmp_path):
@@ -163,9 +179,24 @@ def test_every_store_has_a_finding_and_the_verdict_is_three_sentences_at_most(tm
     ]
     results = diagnose(stores, **QUICK)
     for one in stores:
-        assert codes(results, one.name)
+        assert any(finding.store == one.name for finding in results.findings)
     assert 1 <= len(results.verdict) <= 3
     for sentence in results.verdict:
         assert sentence.endswith(".")
         assert "nan" not in sentence
         assert "None" not in sentence
+        assert "0.00 [0.00, 0.00]" not in sentence
+
+
+def test_an_unknown_regressor_or_swap_is_refused_by_name(tmp_path):
+    fixed = store(tmp_path / "fixed.zarr", need())
+    with pytest.raises(UnknownNameError, match="unknown regressor 'forest'"):
+        diagnose(fixed, bound=("forest",))
+    with pytest.raises(UnknownNameError, match="unknown readout 'entropi'"):
+        diagnose(fixed, swap=("entropi", "fixed"), **QUICK)
+
+
+def test_the_same_seed_gives_the_same_bytes(tmp_path):
+    one = store(tmp_path / "one.zarr", need(), gate=0.5)
+    twice = [diagnose(one, n_resamples=50, bound=("ridge", "boosted")).to_json() for _ in range(2)]
+    assert twice[0] == twice[1]

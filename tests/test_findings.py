@@ -63,6 +63,12 @@ def test_a_store_in_which_nothing_is_wrong_has_nothing_blamed(good_findings):
     assert "no-clear-cause" in good_findings
 
 
+def test_the_verdict_says_that_nothing_matters(good):
+    results = diagnose(good, **QUICK)
+    assert results.verdict[0].startswith("Nothing that matters stands against the own gate of good")
+    assert results.verdict[1].startswith("Use ")
+
+
 def test_every_finding_has_numbers_and_a_line_of_advice(tmp_path):
     for finding in of(tmp_path, good_trajectory_bad_gate).values():
         assert finding.numbers
@@ -76,7 +82,9 @@ def test_trajectory_bound_where_another_training_solves_it_a_loop_earlier(tmp_pa
     results = diagnose([slower, good], reference=good, **QUICK)
     codes = found(results, "slower")
     assert codes["trajectory-bound"].severity == "high"
-    assert codes["trajectory-bound"].numbers["trajectory_regret_accuracy"] == pytest.approx(1, abs=0.1)
+    assert codes["trajectory-bound"].numbers["trajectory_regret_accuracy"] == pytest.approx(
+        1, abs=0.1
+    )
     assert "readout-misfit" not in codes
     twin = solved(tmp_path / "twin.zarr", needed)
     assert "trajectory-bound" not in found(diagnose([twin, good], reference=good, **QUICK), "twin")
@@ -163,9 +171,7 @@ def test_leaving_the_hopeless_at_once_is_no_disorder(tmp_path):
     rng = np.random.default_rng(5)
     needed = np.where(rng.random(EXAMPLES) < 0.4, 99, rng.integers(1, 5, EXAMPLES))
     leave = solved_from(needed) | (needed[:, None] > LOOPS)
-    assert "misordered" not in of(
-        tmp_path, solved, needed=needed, gate=np.where(leave, 6.0, -6.0)
-    )
+    assert "misordered" not in of(tmp_path, solved, needed=needed, gate=np.where(leave, 6.0, -6.0))
 
 
 def test_threshold_drift_where_test_is_less_confident_than_val(tmp_path, good_findings):
@@ -190,7 +196,8 @@ def test_bound_beaten_where_val_shows_what_test_does_not(tmp_path, good_findings
         right=right,
         margin=np.where(np.where(test, coin, right), 6.0, 1.0) + rng.normal(0, 0.5, right.shape),
         shown=np.where(np.where(test, coin, right), 2.0, -2.0),
-        gate_logit=np.where(np.where(test, right, coin), 6.0, -6.0) + rng.normal(0, 0.3, right.shape),
+        gate_logit=np.where(np.where(test, right, coin), 6.0, -6.0)
+        + rng.normal(0, 0.3, right.shape),
         split=split,
     )
     assert codes["bound-beaten"].numbers["left_high"] < 0

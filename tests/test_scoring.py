@@ -198,7 +198,14 @@ def test_without_difficulties_there_is_no_rank_correlation(tmp_path):
 def test_only_the_readouts_asked_for_are_scored_beside_fixed_loops_and_hindsight(tmp_path):
     store = planted(tmp_path / "a.zarr", solved_from(np.arange(60) % 4, 3))
     results = score(store, readouts=("entropy",), n_resamples=20)
-    assert [row.readout for row in results.readouts] == ["entropy", "fixed", "oracle"]
+    assert [row.readout for row in results.readouts] == [
+        "entropy",
+        "fixed",
+        "oracle",
+        "oracle-stays",
+        "oracle-loss",
+        "oracle-saturation",
+    ]
 
 
 def test_results_are_the_same_bytes_for_the_same_seed(tmp_path):

@@ -19,6 +19,8 @@ CAUSES = {
 
 MATERIAL = {INTEGRATED: 0.005, ACCURACY: 0.1}
 """Parts below these, half a point and a tenth of a loop, do not matter."""
+NEVER = 0.1
+"""Share of examples right at no loop from which a trajectory is blamed without a reference."""
 LIMIT = 0.05
 """Accuracy over all budgets from which what nothing finds is blamed."""
 HIGH, MEDIUM = 0.5, 0.25
@@ -110,8 +112,8 @@ def _never_right(evidence: Evidence) -> list[Cause]:
     lost against being right at once."""
     never = evidence.shares["trajectory"]
     share = _share(evidence, TRAJECTORY_BOUND)
-    severity = _severity(share)
-    if not never.positive or never.value < 2 * MATERIAL[INTEGRATED] or severity == "info":
+    severity = _severity(share) if never.value >= NEVER else "info"
+    if not never.positive or never.value < 2 * MATERIAL[INTEGRATED] or share < MEDIUM:
         return []
     return [Cause(code=TRAJECTORY_BOUND, share=share, severity=severity)]
 

@@ -15,13 +15,14 @@ from trajdiag.findings import find
 from trajdiag.metrics.attribution import PARTS
 from trajdiag.names import require_options
 from trajdiag.quality import Reading, quality
+from trajdiag.readout import list_readouts
 from trajdiag.regret import earned_area, regrets, under_diagnosis
 from trajdiag.replicas import replica_groups, replica_rows
 from trajdiag.results import DiagnosisRow, QualityRow, ReliabilityRow, Results
 from trajdiag.scoring import ScoreConfig, StoreLike
 from trajdiag.selection import THRESHOLD
 from trajdiag.spans import Spans
-from trajdiag.store.reader import open_store
+from trajdiag.store.reader import Store, open_store
 from trajdiag.verdict import verdict
 
 
@@ -69,6 +70,7 @@ def diagnose(
         store = open_store(reference, config.cache_dir)
         opened = scoring.open_stores([*opened, store], config.cache_dir)
         wanted = store.name
+    _require_swap(opened, config)
     fit = functools.partial(
         fit_rules,
         regressors=config.bound,
@@ -102,6 +104,20 @@ def diagnose(
         verdict=verdict(evidence),
         config={**tables.config, "references": {s.name: r.name for s, r in pairs if r is not None}},
     )
+
+
+def _require_swap(stores: Sequence[Store], config: DiagnoseConfig) -> None:
+    """Raise where the swap is of a readout that no store has."""
+    if config.swap is None:
+        return
+    names = {
+        readout.name
+        for store in stores
+        for readout in list_readouts(store, gates=config.gates, cache_dir=config.cache_dir)
+    }
+    for name in config.swap:
+        if name not in names:
+            raise UnknownNameError("readout", name, names)
 
 
 def _references(scored: Sequence[Scored], wanted: str | None) -> dict[str, Scored]:

@@ -35,7 +35,9 @@ def test_sums_are_those_of_one_exit_at_a_time(direction, first_loop, dtype):
     values[rng.random(values.shape) < 0.05] = np.inf
     values[:, : first_loop - 1] = np.nan
     correct = rng.random((60, 5)) < 0.5
-    thresholds = np.concatenate([rng.choice(values[np.isfinite(values)], 9), [np.nan, 0.05, np.inf]])
+    thresholds = np.concatenate(
+        [rng.choice(values[np.isfinite(values)], 9), [np.nan, 0.05, np.inf]]
+    )
     unit = np.sort(rng.integers(0, 7, 40))
     _, unit = np.unique(unit, return_inverse=True)
     units, rows = unit.max() + 1, rng.permutation(60)[:40]

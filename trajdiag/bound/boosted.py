@@ -49,7 +49,7 @@ class _Round:
             for direction in self._basis.T
         ]
 
-    def __call__(self, columns: NDArray[np.float32]) -> NDArray[np.float32]:
+    def __call__(self, columns: NDArray[np.floating]) -> NDArray[np.float32]:
         """[row, price]."""
         found = np.repeat(self._offset[None], len(columns), axis=0)
         for direction, model in zip(self._basis.T, self._models, strict=True):
@@ -66,7 +66,7 @@ class BoostedRule:
 
     def __call__(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
         """[loop < T, example, price] of features [loop < T, example, feature]."""
-        columns = self._projection(features)
+        columns = self._projection(features).astype(np.float64)  # once, not for each model
         found = np.sum([part(columns) for part in self.rounds], axis=0, dtype=np.float32)
         return found.reshape(*features.shape[:2], -1)
 

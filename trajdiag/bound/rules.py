@@ -52,7 +52,7 @@ def fit_rules(
     seed: int = 0,
     progress: Callable[[str], None] = lambda line: None,
 ) -> list[Rule]:
-    """One rule for each regressor and price; none where there is only one loop.
+    """One rule for each regressor and price.
 
     Fitted on `fit`, with `val` to choose strengths and when to stop. A store without `fit` is
     cross-fitted: the values of each fifth of the groups of val and test are of rules fitted on the
@@ -67,8 +67,6 @@ def fit_rules(
         for price in prices
         for split in splits
     }
-    if store.loops == 1:
-        return []
     rng = np.random.default_rng(seed)
     cost = np.array(prices, np.float32)
     for fit_rows, held_rows, valued in _parts(store, rng):

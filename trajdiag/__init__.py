@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trajdiag.batch_report import report
-    from trajdiag.deployment import choose_threshold
-    from trajdiag.diagnosis import diagnose
+    from trajdiag.deployment.choosing import choose_threshold
+    from trajdiag.deployment.readout_file import load_readout
+    from trajdiag.diagnosis.diagnosing import diagnose
     from trajdiag.extraction import extract
     from trajdiag.gates.frozen_fit import fit_gate
     from trajdiag.gates.gate import load_gate
     from trajdiag.models.registry import load_model
     from trajdiag.models.tracing import trace
-    from trajdiag.readout_file import load_readout
-    from trajdiag.scoring import score
+    from trajdiag.scoring.stores import score
     from trajdiag.store.from_arrays import from_arrays
     from trajdiag.store.reader import open_store as open
     from trajdiag.tasks.registry import make_task
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from trajdiag.training.trainer import train
 
 _HOMES = {
-    "choose_threshold": ("trajdiag.deployment", "choose_threshold"),
-    "diagnose": ("trajdiag.diagnosis", "diagnose"),
+    "choose_threshold": ("trajdiag.deployment.choosing", "choose_threshold"),
+    "diagnose": ("trajdiag.diagnosis.diagnosing", "diagnose"),
     "extract": ("trajdiag.extraction", "extract"),
     "fit_gate": ("trajdiag.gates.frozen_fit", "fit_gate"),
     "from_arrays": ("trajdiag.store.from_arrays", "from_arrays"),
     "load_gate": ("trajdiag.gates.gate", "load_gate"),
     "load_model": ("trajdiag.models.registry", "load_model"),
-    "load_readout": ("trajdiag.readout_file", "load_readout"),
+    "load_readout": ("trajdiag.deployment.readout_file", "load_readout"),
     "make_task": ("trajdiag.tasks.registry", "make_task"),
     "open": ("trajdiag.store.reader", "open_store"),
     "report": ("trajdiag.batch_report", "report"),
-    "score": ("trajdiag.scoring", "score"),
+    "score": ("trajdiag.scoring.stores", "score"),
     "trace": ("trajdiag.models.tracing", "trace"),
     "train": ("trajdiag.training.trainer", "train"),
     "train_config": ("trajdiag.training.config", "train_config"),

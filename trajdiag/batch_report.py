@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from trajdiag.cachedir import reports_folder
-from trajdiag.diagnosis import diagnose
+from trajdiag.diagnosis.diagnosing import diagnose
 from trajdiag.reporting.folder import write_report
 from trajdiag.results import Results
-from trajdiag.scoring import StoreLike
+from trajdiag.scoring.stores import StoreLike
 
 
 def report(

@@ -111,7 +111,7 @@ class ComparisonRow:
 
     Metrics: `area`, `depth@matched`, `accuracy@matched`, `share/PART`; `accuracy@equal-depth`, both
     at one val depth; `frozen-fit/M`, a fresh gate on this frozen trajectory less the same on the
-    reference's; `swap/total` in area, and its shares `swap/trajectory`, `swap/readout`, which sum to
+    reference's; `swap/total` in area, its shares `swap/trajectory` and `swap/readout`, which sum to
     it, and `swap/interaction`.
     """
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_deployment import store_at
+from tests.deployment.test_choosing import store_at
 from trajdiag.cli import main
-from trajdiag.readout_file import load_readout
+from trajdiag.deployment.readout_file import load_readout
 
 
 @pytest.fixture

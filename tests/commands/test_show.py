@@ -6,7 +6,7 @@ import pytest
 
 from tests.store.planted import planted
 from trajdiag.cli import main
-from trajdiag.signals import KEPT
+from trajdiag.signals.tracker import KEPT
 from trajdiag.store.from_arrays import from_arrays
 
 

@@ -16,7 +16,7 @@ import torch
 from tests.looped import Letters, Spiral
 from trajdiag.errors import ConfigError, NonFiniteError, OutOfSpaceError, UnknownNameError
 from trajdiag.extraction import ExtractConfig, extract
-from trajdiag.signals import compute_signals
+from trajdiag.signals.tracker import compute_signals
 from trajdiag.store import schema
 from trajdiag.store.reader import Store
 

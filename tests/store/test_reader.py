@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from tests.store.planted import planted
 from trajdiag.errors import UnknownNameError
-from trajdiag.signals import SIGNALS, compute_signals
+from trajdiag.signals.tracker import SIGNALS, compute_signals
 from trajdiag.store import schema
 from trajdiag.store.from_arrays import from_arrays
 from trajdiag.store.reader import Store

@@ -10,11 +10,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from trajdiag.commands.console import print_table, to_stderr
-from trajdiag.deployment import choose_thresholds
+from trajdiag.deployment.choosing import choose_thresholds
+from trajdiag.deployment.saved_readout import Measured, OperatingPoint, SavedReadout
+from trajdiag.deployment.targets import TARGETS, NotReachedError, TargetConfig
 from trajdiag.errors import UsageError
-from trajdiag.saved_readout import Measured, OperatingPoint, SavedReadout
 from trajdiag.store.reader import Store
-from trajdiag.targets import TARGETS, NotReachedError, TargetConfig
 
 
 def read_target(target: str | None, delta: float | None, **options: Any) -> TargetConfig | None:

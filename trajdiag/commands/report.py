@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from trajdiag.batch_report import report as write_report
 from trajdiag.commands.console import say_store
-from trajdiag.scoring import ScoreConfig
+from trajdiag.scoring.stores import ScoreConfig
 
 
 def report(

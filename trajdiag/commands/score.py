@@ -11,11 +11,11 @@ from rich.table import Table
 
 from trajdiag.commands.console import print_table, say_store
 from trajdiag.commands.deploying import deploy, read_target
+from trajdiag.deployment.targets import TargetConfig
 from trajdiag.errors import UsageError
 from trajdiag.results import Results, ScoreRow
-from trajdiag.scoring import ScoreConfig, open_stores
-from trajdiag.scoring import score as score_stores
-from trajdiag.targets import TargetConfig
+from trajdiag.scoring.stores import ScoreConfig, open_stores
+from trajdiag.scoring.stores import score as score_stores
 
 _COLUMNS = (
     ("depth@final", "depth", 1),

@@ -16,7 +16,7 @@ from trajdiag.extraction.work import Classes, Continuations, Letters, Work
 from trajdiag.models.base import LoopedModel, Tokenizer
 from trajdiag.models.own import FAMILY
 from trajdiag.models.tokenizer import require_fits
-from trajdiag.signal_registry import signals_to_keep
+from trajdiag.signals.registry import signals_to_keep
 from trajdiag.store.schema import (
     CONTINUATION_GATE,
     SCORE,

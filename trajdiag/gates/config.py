@@ -16,7 +16,7 @@ from trajdiag.gates.objectives import (
     UtilityKind,
 )
 from trajdiag.names import require_name
-from trajdiag.signals import SIGNALS
+from trajdiag.signals.tracker import SIGNALS
 
 FittedKind = Literal[GateKind, "boosted"]
 FITTED_KINDS: tuple[FittedKind, ...] = get_args(FittedKind)

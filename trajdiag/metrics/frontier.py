@@ -212,11 +212,11 @@ def _sums(
     return saved, gained
 
 
-def _group_ends(ordered: NDArray[np.generic]) -> NDArray[np.integer]:
+def _group_ends(ordered: NDArray[np.generic]) -> NDArray[np.int64]:
     """The last index of each run of equal values."""
     if len(ordered) == 0:
         return np.zeros(0, dtype=np.int64)
     last = np.empty(len(ordered), dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=last[:-1])
     last[-1] = True
-    return np.flatnonzero(last)
+    return np.flatnonzero(last).astype(np.int64, copy=False)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from trajdiag.errors import NonFiniteError
-from trajdiag.signals import SignalTracker
+from trajdiag.signals.tracker import SignalTracker
 from trajdiag.store.schema import SIGNAL, ArraySpec
 
 _PIECE = 2**17

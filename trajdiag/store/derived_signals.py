@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trajdiag.signals import SIGNALS, SignalTracker
+from trajdiag.signals.tracker import SIGNALS, SignalTracker
 
 if TYPE_CHECKING:
     from trajdiag.store.reader import Store

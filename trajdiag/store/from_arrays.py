@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from trajdiag.errors import ConfigError, NonFiniteError
-from trajdiag.signal_registry import signals_to_keep
+from trajdiag.signals.registry import signals_to_keep
 from trajdiag.store.block import Block
 from trajdiag.store.columns import Columns
 from trajdiag.store.reader import Store

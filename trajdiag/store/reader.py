@@ -11,7 +11,7 @@ import numpy as np
 
 from trajdiag.cachedir import find_store, store_name
 from trajdiag.errors import NonFiniteError, StoreError, UnknownNameError
-from trajdiag.signal_registry import SIGNALS
+from trajdiag.signals.registry import SIGNALS
 from trajdiag.store import strings
 from trajdiag.store.fingerprint import array_checksum, crc32c, fingerprint
 from trajdiag.store.opening import (

@@ -1,0 +1,141 @@
+"""Comparisons: McNemar and Holm from counts by hand, the swap from its four corners."""
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from tests.diagnosis.test_regret import noisy
+from trajdiag import diagnose, fit_gate
+from trajdiag.metrics.frontier import exit_depth, right_at
+from trajdiag.readouts.readout import list_readouts
+
+QUICK = {"n_resamples": 100, "bound": ("ridge",)}
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("comparison")
+    stores = [noisy(folder / "own.zarr", late=1), noisy(folder / "reference.zarr")]
+    for store in stores:
+        fit_gate(store, kind="linear", epochs=3, cache_dir=str(folder))
+    results = diagnose(stores, reference=stores[1], cache_dir=str(folder), **QUICK)
+    return stores, results
+
+
+def rows(results, **wanted):
+    return [
+        row
+        for row in results.comparisons
+        if all(getattr(row, key) == value for key, value in wanted.items())
+    ]
+
+
+def area(results, store, readout):
+    [row] = [
+        row
+        for row in results.scores
+        if (row.store, row.readout, row.metric, row.split) == (store, readout, "area", "test")
+    ]
+    return row.value
+
+
+def test_every_readout_is_compared_with_the_best_of_its_own_trajectory(compared):
+    _, results = compared
+    own = rows(results, store="own", reference="own", metric="area")
+    [top] = {row.reference_readout for row in own}
+    kinds = {row.readout: row.kind for row in results.readouts if row.store == "own"}
+    real = {name for name, kind in kinds.items() if kind in ("signal", "native", "gate", "fixed")}
+    assert {row.readout for row in own} == real - {top}
+    for row in own:
+        difference = area(results, "own", row.readout) - area(results, "own", top)
+        assert row.value == pytest.approx(difference, abs=1e-12)
+        assert row.paired and row.low <= row.value <= row.high
+
+
+def test_p_values_are_adjusted_over_the_readouts_of_one_metric(compared):
+    _, results = compared
+    family = rows(results, store="own", reference="own", metric="accuracy@equal-depth")
+    ordered = sorted(family, key=lambda row: row.p)
+    largest = 0.0
+    for rank, row in enumerate(ordered):
+        largest = max(largest, min(1.0, (len(ordered) - rank) * row.p))
+        assert row.p_adjusted == pytest.approx(largest)
+
+
+def test_equal_depth_compares_both_within_one_val_depth(tmp_path):
+    store = noisy(tmp_path / "own.zarr")
+    results = diagnose(store, readouts=("logit_margin", "logit_change"), **QUICK)
+    [row] = rows(results, metric="accuracy@equal-depth", readout="logit_change")
+    assert row.reference_readout == "logit_margin"
+    one, other = (
+        next(r for r in list_readouts(store, gates=()) if r.name == name)
+        for name in ("logit_change", "logit_margin")
+    )
+    [threshold] = [
+        r.value
+        for r in results.scores
+        if (r.readout, r.metric) == ("logit_margin", "threshold@final")
+    ]
+
+    def exits(readout, at, split):
+        values = readout.values(store, split)
+        return exit_depth(values, at, readout.direction, readout.first_loop)
+
+    budget = exits(other, threshold, "val").mean()
+    # Among all thresholds of the other readout, the deepest exits within that depth on val.
+    values = one.values(store, "val")
+    thresholds = np.unique(values[np.isfinite(values)])
+    depths = exits(one, thresholds, "val").mean(axis=0)
+    deepest = thresholds[np.where(depths <= budget + 1e-9, depths, 0).argmax()]
+    correct = store.correct("test")
+    right = [
+        right_at(correct, exits(readout, at, "test"))
+        for readout, at in ((one, deepest), (other, threshold))
+    ]
+    # Candidates are thinned, so the budget is met to within a few hundredths of a loop.
+    assert row.value == pytest.approx(right[0].mean() - right[1].mean(), abs=0.02)
+    counts = [int((right[k] & ~right[1 - k]).sum()) for k in (0, 1)]
+    assert row.p == pytest.approx(binomtest(counts[0], sum(counts)).pvalue, rel=0.9)
+
+
+def test_mcnemar_counts_are_those_of_scipy():
+    from trajdiag.diagnosis.comparison import _mcnemar
+
+    rng = np.random.default_rng(0)
+    net = rng.choice([-1, 0, 1], 300, p=[0.1, 0.7, 0.2]).astype(np.int8)
+    only_first, only_second = int((net > 0).sum()), int((net < 0).sum())
+    expected = binomtest(only_first, only_first + only_second).pvalue
+    assert _mcnemar(net, np.arange(300)) == pytest.approx(expected)
+    # Repeats of one input are one vote.
+    assert _mcnemar(np.repeat(net, 4), np.repeat(np.arange(300), 4)) == pytest.approx(expected)
+
+
+def test_the_swap_shares_the_gap_between_trajectory_and_readout(compared):
+    _, results = compared
+    found = {
+        row.metric: row for row in rows(results, store="own") if row.metric.startswith("swap/")
+    }
+    gate, signal = found["swap/total"].readout, found["swap/total"].reference_readout
+    v = {
+        (store, readout): area(results, store, readout)
+        for store in ("own", "reference")
+        for readout in (gate, signal)
+    }
+    total = v["own", gate] - v["reference", signal]
+    assert found["swap/total"].value == pytest.approx(total, abs=1e-12)
+    trajectory = (
+        v["own", gate] - v["reference", gate] + v["own", signal] - v["reference", signal]
+    ) / 2
+    assert found["swap/trajectory"].value == pytest.approx(trajectory, abs=1e-12)
+    shares = found["swap/trajectory"].value + found["swap/readout"].value
+    assert shares == pytest.approx(total, abs=1e-12)
+    both = v["own", gate] - v["own", signal] - v["reference", gate] + v["reference", signal]
+    assert found["swap/interaction"].value == pytest.approx(both, abs=1e-12)
+
+
+def test_the_frozen_fit_test_compares_a_fresh_gate_on_both_trajectories(compared):
+    _, results = compared
+    [row] = rows(results, store="own", metric="frozen-fit/area")
+    assert row.readout == row.reference_readout == "linear-ponder"
+    difference = area(results, "own", "linear-ponder") - area(results, "reference", "linear-ponder")
+    assert row.value == pytest.approx(difference, abs=1e-12)

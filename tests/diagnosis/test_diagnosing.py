@@ -1,0 +1,202 @@
+"""Diagnoses of planted stores whose cause is known."""
+
+import numpy as np
+import pytest
+
+from tests.trajectories import planted, solved_from
+from trajdiag.diagnosis.diagnosing import diagnose
+from trajdiag.errors import ConfigError, UnknownNameError
+
+LOOPS, EXAMPLES = 5, 2000
+QUICK = {"n_resamples": 200, "bound": ("ridge",)}
+
+
+@pytest.fixture(autouse=True)
+def empty_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRAJDIAG_CACHE", str(tmp_path / "cache"))
+
+
+def need(seed=0):
+    """The loop after which each example is solved; 1 in 20 never is."""
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random(EXAMPLES) < 0.05, 99, rng.integers(1, LOOPS, EXAMPLES))
+
+
+def store(path, loops_needed, *, gate=None, **options):
+    """Confident where right; `gate` is the probability that the native gate sees that too."""
+    right = solved_from(loops_needed, LOOPS)
+    confidence = np.where(right, 5.0, 1.0) + np.random.default_rng(7).normal(size=right.shape)
+    gate_logit = None
+    if gate is not None:
+        rng = np.random.default_rng(8)
+        sees = np.where(rng.random(right.shape) < gate, right, rng.random(right.shape) < 0.5)
+        gate_logit = np.where(sees, 3.0, -3.0) + rng.normal(0, 0.3, right.shape)
+    return planted(path, right, confidence=confidence, gate_logit=gate_logit, **options)
+
+
+def compared(results, **wanted):
+    """The comparison rows with these fields, by metric."""
+    chosen = [
+        row
+        for row in results.comparisons
+        if all(getattr(row, key) == value for key, value in wanted.items())
+    ]
+    return {row.metric: row for row in chosen}
+
+
+def blamed(results, store):
+    """Codes of the findings that blame, about a store."""
+    return [f.code for f in results.findings if f.store == store and f.severity != "info"]
+
+
+def parts(results, store, at, readout="native"):
+    """The regret rows of a readout in one unit, by part."""
+    rows = [row for row in results.diagnosis if (row.store, row.at) == (store, at)]
+    return {row.part: row for row in rows if row.readout == readout}
+
+
+def test_a_slower_trajectory_is_blamed_on_the_trajectory(tmp_path):
+    fixed = store(tmp_path / "fixed.zarr", need())
+    joint = store(tmp_path / "joint.zarr", np.minimum(need() + 1, 99), gate=1.0)
+    results = diagnose([joint, fixed], **QUICK)
+    assert results.config["references"] == {"joint": "fixed"}
+    assert blamed(results, "joint") == ["trajectory-bound"]
+    assert parts(results, "joint", "accuracy")["trajectory_regret"].low > 0.5
+    assert parts(results, "joint", "integrated")["trajectory_regret"].low > 0.05
+    assert parts(results, "joint", "accuracy")["misfit"].value < 0.1
+    assert "the trajectory's" in results.verdict[0]
+    assert "hindsight on fixed" in results.verdict[0]
+    assert results.verdict[1].startswith("Use ")
+    assert "on fixed" in results.verdict[1]
+
+
+def test_a_blind_gate_on_a_good_trajectory_is_blamed_on_the_readout(tmp_path):
+    fixed = store(tmp_path / "fixed.zarr", need())
+    joint = store(tmp_path / "joint.zarr", need(), gate=0.3)
+    results = diagnose([fixed, joint], reference=fixed, **QUICK)
+    assert "readout-misfit" in blamed(results, "joint")
+    assert "trajectory-bound" not in blamed(results, "joint")
+    found = parts(results, "joint", "integrated")
+    assert found["misfit"].low > 0
+    assert "the readout's" in results.verdict[0]
+    assert "on joint" in results.verdict[1], "the model is to be kept, and read otherwise"
+
+
+def test_a_blind_gate_is_found_without_a_reference_too(tmp_path):
+    results = diagnose(store(tmp_path / "joint.zarr", need(), gate=0.3), **QUICK)
+    assert "readout-misfit" in blamed(results, "joint")
+    assert results.verdict[0].startswith(
+        "The own gate of joint falls short of hindsight on its own"
+    )
+    assert "trajectory_regret" not in parts(results, "joint", "integrated")
+    assert {row.reference for row in results.comparisons} == {"joint"}
+
+
+def test_a_twin_of_the_reference_loses_nothing_to_its_trajectory(tmp_path):
+    joint = store(tmp_path / "joint.zarr", need(), gate=1.0)
+    twin = store(tmp_path / "twin.zarr", need(), gate=1.0)
+    results = diagnose([joint, twin], reference=joint, **QUICK)
+    assert results.config["references"] == {"twin": "joint"}
+    assert not {"trajectory-bound", "readout-misfit"} & set(blamed(results, "twin"))
+    found = parts(results, "twin", "integrated")["trajectory_regret"]
+    assert (found.value, found.low, found.high) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("intervals", ["percentile", "bca"])
+def test_the_parts_of_regret_sum_to_the_whole_and_the_whole_to_its_ends(tmp_path, intervals):
+    fixed = store(tmp_path / "fixed.zarr", need())
+    joint = store(tmp_path / "joint.zarr", need() + 1, gate=0.5)
+    results = diagnose([fixed, joint], reference=fixed, intervals=intervals, **QUICK)
+    scores = {(r.store, r.readout, r.metric): r.value for r in results.scores if r.split == "test"}
+    for at, metric, worse in (("integrated", "area", 1), ("accuracy", "depth@matched", -1)):
+        found = parts(results, "joint", at)
+        names = ("trajectory_regret", "unexposed", "learnable", "misfit")
+        assert found["regret"].value == pytest.approx(
+            sum(found[name].value for name in names), abs=1e-12
+        )
+        luck_of_reference = parts(results, "fixed", at, "entropy")
+        theirs = scores["fixed", "oracle", metric]
+        lucky = next(iter(luck_of_reference.values())).value if luck_of_reference else None
+        own = scores["joint", "native", metric]
+        if lucky is not None:
+            lucky = luck_of_reference["lucky"].value
+            assert found["regret"].value == pytest.approx(worse * (theirs - own) - lucky, abs=1e-9)
+    matched = parts(results, "joint", "matched")["regret"]
+    assert matched.depth == pytest.approx(scores["joint", "native", "depth@final"])
+    assert all(row.low <= row.value <= row.high for row in found.values())
+
+
+def test_shares_are_those_of_a_count_by_hand(tmp_path):
+    fixed = store(tmp_path / "fixed.zarr", need())
+    results = diagnose(fixed, threshold={"entropy": 0.3}, **QUICK)
+    rows = [row for row in results.diagnosis if row.readout == "entropy"]
+    assert [row.part for row in rows] == ["ok", "trajectory", "early", "late"]
+    assert {row.at for row in rows} == {"threshold"}
+    assert {row.at for row in results.diagnosis if row.readout == "top1"} == {"point"}
+    assert sum(row.value for row in rows) == pytest.approx(1)
+    counts = dict.fromkeys(("ok", "trajectory", "early", "late"), 0)
+    depths = []
+    for right, signal in zip(fixed.correct("test"), fixed.signal("entropy", "test"), strict=True):
+        exit_loop = next((t for t in range(1, LOOPS) if signal[t - 1] <= 0.3), LOOPS)
+        depths.append(exit_loop)
+        if right[exit_loop - 1]:
+            counts["ok"] += 1
+        elif not right.any():
+            counts["trajectory"] += 1
+        else:
+            counts["early" if not right[:exit_loop].any() else "late"] += 1
+    for row in rows:
+        assert row.value == pytest.approx(counts[row.part] / len(depths))
+        assert row.depth == pytest.approx(np.mean(depths))
+
+
+def test_other_examples_are_compared_unpaired_and_other_tasks_not_at_all(tmp_path):
+    fixed = store(tmp_path / "fixed.zarr", need())
+    ids = np.array([f"other-{i}" for i in range(EXAMPLES)])
+    other = store(tmp_path / "other.zarr", need(1), ids=ids, group=np.arange(EXAMPLES) + 10**6)
+    results = diagnose([fixed, other], reference=fixed, **QUICK)
+    rows = compared(results, store="other", readout="entropy", reference="fixed")
+    assert not rows["area"].paired
+    test = [row for row in results.scores if row.split == "test"]
+    own = [row for row in test if (row.readout, row.metric) == ("entropy", "area")]
+    width = np.hypot(*(row.high - row.low for row in own))
+    assert rows["area"].high - rows["area"].low == pytest.approx(width, rel=0.3)
+
+
+def test_a_reference_of_another_task_is_refused(tmp_path, monkeypatch):
+    fixed = store(tmp_path / "fixed.zarr", need())
+    joint = store(tmp_path / "joint.zarr", need())
+    monkeypatch.setattr("trajdiag.scoring.stores.comparable", lambda store: store.name)
+    assert diagnose([fixed, joint], **QUICK).config["references"] == {}
+    with pytest.raises(ConfigError, match="reference joint shares its task with none"):
+        diagnose(fixed, reference=joint, **QUICK)
+
+
+def test_every_store_has_a_finding_and_the_verdict_is_three_sentences_at_most(tmp_path):
+    stores = [
+        store(tmp_path / f"store-{i}.zarr", need(i) + i % 3, gate=0.5 if i % 2 else None)
+        for i in range(4)
+    ]
+    results = diagnose(stores, **QUICK)
+    for one in stores:
+        assert any(finding.store == one.name for finding in results.findings)
+    assert 1 <= len(results.verdict) <= 3
+    for sentence in results.verdict:
+        assert sentence.endswith(".")
+        assert "nan" not in sentence
+        assert "None" not in sentence
+        assert "0.00 [0.00, 0.00]" not in sentence
+
+
+def test_an_unknown_regressor_or_swap_is_refused_by_name(tmp_path):
+    fixed = store(tmp_path / "fixed.zarr", need())
+    with pytest.raises(UnknownNameError, match="unknown regressor 'forest'"):
+        diagnose(fixed, bound=("forest",))
+    with pytest.raises(UnknownNameError, match="unknown readout 'entropi'"):
+        diagnose(fixed, swap=("entropi", "fixed"), **QUICK)
+
+
+def test_the_same_seed_gives_the_same_bytes(tmp_path):
+    one = store(tmp_path / "one.zarr", need(), gate=0.5)
+    twice = [diagnose(one, n_resamples=50, bound=("ridge", "boosted")).to_json() for _ in range(2)]
+    assert twice[0] == twice[1]

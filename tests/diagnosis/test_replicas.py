@@ -1,0 +1,258 @@
+"""Numbers over seeds of training: against a bootstrap in plain loops, and on trained models."""
+
+import dataclasses
+import statistics
+
+import numpy as np
+import pytest
+
+from tests.trajectories import planted, solved_from
+from trajdiag.diagnosis.regret import LEARNABLE, MISFIT, REGRET, UNEXPOSED, regrets
+from trajdiag.diagnosis.replicas import MEANS, over_seeds, replica_groups, replica_rows
+from trajdiag.extraction.freeze import extract
+from trajdiag.metrics.bootstrap import Resample, interval
+from trajdiag.readouts.readout import NATIVE
+from trajdiag.scoring.stores import ScoreConfig, score_stores
+from trajdiag.training.config import train_config
+from trajdiag.training.trainer import train
+
+CONFIG = ScoreConfig(readouts=("entropy", NATIVE), targets=(0.01, 0.5, 1.0), n_resamples=60)
+
+
+def draws(stores, rows, seed):
+    """Which stores each resample drew, [row, draw] in order: told by values that are unlike."""
+    counts = over_seeds([np.full(rows, 100.0**k) for k in range(stores)], seed) * stores
+    digits = [np.round(counts).astype(int) // 100**k % 100 for k in range(stores)]
+    return [[k for k in range(stores) for _ in range(digits[k][row])] for row in range(rows)]
+
+
+@pytest.mark.parametrize("stores", [1, 2, 3, 4])
+def test_a_resample_over_seeds_is_the_mean_or_median_of_the_drawn_stores(stores):
+    rng = np.random.default_rng(stores)
+    estimates = [rng.normal(size=200) for _ in range(stores)]
+    drawn = draws(stores, 200, seed=5)
+    assert drawn[0] == list(range(stores))
+    assert all(len(row) == stores for row in drawn)
+    for median, of in ((False, statistics.fmean), (True, statistics.median)):
+        expected = [of(estimates[k][row] for k in drawn[row]) for row in range(200)]
+        np.testing.assert_allclose(over_seeds(estimates, 5, median=median), expected)
+
+
+def test_stores_are_drawn_evenly_and_by_the_seed():
+    drawn = draws(3, 4001, seed=0)
+    shares = [np.mean([row.count(k) for row in drawn[1:]]) for k in range(3)]
+    # A count of 3 draws has a standard deviation of .82.
+    assert shares == pytest.approx([1, 1, 1], abs=0.05)
+    all_same = np.mean([len(set(row)) == 1 for row in drawn[1:]])
+    assert all_same == pytest.approx(1 / 9, abs=0.02)
+    assert drawn == draws(3, 4001, seed=0)
+    assert drawn != draws(3, 4001, seed=1)
+
+
+def test_the_spread_over_seeds_adds_that_of_stores_to_that_of_examples():
+    rng = np.random.default_rng(6)
+    examples = Resample(np.arange(2000), n_resamples=4000)
+    accuracies = [0.5, 0.6, 0.7]
+    estimates = [examples.means(rng.random((2000, 1)) < accuracy)[:, 0] for accuracy in accuracies]
+    together = over_seeds(estimates, 0)
+    within = np.mean([estimate[1:].var() for estimate in estimates]) / 3
+    between = np.var([estimate[0] for estimate in estimates]) / 3
+    assert together[0] == pytest.approx(np.mean([estimate[0] for estimate in estimates]))
+    assert together[1:].var() == pytest.approx(within + between, rel=0.1)
+
+
+def test_the_interval_over_seeds_that_differ_is_wider_than_each_seeds_own():
+    rng = np.random.default_rng(7)
+    examples = Resample(np.arange(1000), n_resamples=1000)
+    estimates = [examples.means(rng.random((1000, 1)) < p)[:, 0] for p in (0.5, 0.6, 0.7)]
+
+    def width(estimate):
+        _, low, high = interval(estimate)
+        assert low is not None and high is not None
+        return high - low
+
+    assert width(over_seeds(estimates, 0)) > 1.5 * max(map(width, estimates))
+
+
+def test_a_resample_of_examples_stays_paired_between_stores():
+    rng = np.random.default_rng(8)
+    base = rng.random((1000, 1)) < 0.5
+    estimates = [Resample(np.arange(1000), n_resamples=500).means(base)[:, 0]] * 3
+    np.testing.assert_allclose(over_seeds(estimates, 0), estimates[0])
+
+
+def depths(reached):
+    """Estimates of a depth that some stores reach, about at 2, 3, ... loops."""
+    rng = np.random.default_rng(9)
+    return [
+        2.0 + k + 0.1 * rng.normal(size=401) if ok else np.full(401, np.inf)
+        for k, ok in enumerate(reached)
+    ]
+
+
+def test_the_median_takes_misses_as_infinite():
+    estimate = over_seeds(depths([True, True, False]), 0, median=True)
+    value, low, high = interval(estimate)
+    assert value == depths([True, True, False])[1][0]
+    assert value is not None and low is not None and 1.5 < low < value
+    assert high is None  # of three draws, two or more miss in 26% of resamples
+
+
+@pytest.mark.parametrize(
+    "reached", [[True, False], [True, True, False, False], [True, False, False]]
+)
+def test_the_median_is_not_reached_where_half_of_the_seeds_miss(reached):
+    estimate = over_seeds(depths(reached), 0, median=True)
+    assert interval(estimate) == (None, None, None)
+    assert estimate[0] == np.inf
+
+
+def test_a_rare_miss_in_resamples_leaves_the_median_its_upper_end():
+    of_five = depths([True] * 5)
+    of_five[0][1:5] = np.inf
+    _, low, high = interval(over_seeds(of_five, 0, median=True))
+    assert low is not None and high is not None
+
+
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory):
+    """Barely trained models: two that differ in the seed alone, each stored, one of them twice; one
+    that differs in its learning rate too; and a store of arrays."""
+    cache = tmp_path_factory.mktemp("cache")
+    stores = []
+    for seed, lr in ((0, 1e-3), (1, 1e-3), (2, 2e-3)):
+        config = train_config(
+            task="parity",
+            loops=3,
+            d_model=16,
+            heads=2,
+            feed_forward=32,
+            steps=5,
+            objective="joint",
+            batch=32,
+            lr=lr,
+            seed=seed,
+            task_options={"max_difficulty": 8, "fit": 40, "val": 60, "test": 80},
+            name=f"seed{seed}",
+            cache_dir=str(cache),
+        )
+        folder = train(config, lambda line: None)
+        stores.append(extract(folder, device="cpu", cache_dir=str(cache)))
+    stores.append(
+        extract(cache / "checkpoints/seed0", device="cpu", cache_dir=str(cache), name="again")
+    )
+    stores.append(
+        extract(
+            cache / "checkpoints/seed1", device="cpu", cache_dir=str(cache), name="fewer", loops=2
+        )
+    )
+    first = np.random.default_rng(0).integers(1, 5, 100)
+    stores.append(planted(cache / "arrays.zarr", solved_from(first, 3)))
+    return score_stores(stores, CONFIG)
+
+
+def test_replicas_are_the_trainings_that_differ_in_the_seed_alone(scored):
+    assert [[s.name for s in group] for group in replica_groups(scored)] == [["seed0", "seed1"]]
+
+
+def test_stores_of_one_model_are_no_replicas(scored):
+    of_one_seed = [s for s in scored if s.name in ("seed0", "again")]
+    assert len(of_one_seed) == 2
+    assert replica_groups(of_one_seed) == []
+
+
+def test_runs_of_other_loops_are_no_replicas(scored):
+    assert replica_groups([s for s in scored if s.name in ("seed0", "fewer")]) == []
+
+
+def own_value(s, metric):
+    evaluation = s.get("entropy")
+    assert evaluation is not None
+    return evaluation.estimates[metric][0]
+
+
+def test_what_replicas_reach_is_told_for_every_readout_that_all_have(scored):
+    (group,) = replica_groups(scored)
+    rows = replica_rows(group, CONFIG.targets, CONFIG.spans, CONFIG.seed)
+    assert {row.replicas for row in rows} == {"seed0 + seed1"}
+    assert {row.n for row in rows} == {2}
+    by = {(row.readout, row.metric): row for row in rows}
+    assert len(by) == len(rows)
+    for metric in MEANS:
+        assert ("entropy", metric) in by
+    for s in group:
+        assert {e.readout.name for e in s.evaluations} == {readout for readout, _ in by}
+    area = by["entropy", "area"]
+    own = [own_value(s, "area") for s in group]
+    assert area.value == pytest.approx(np.mean(own))
+    assert area.n_reached == 2
+    assert area.low is not None and area.high is not None and area.low <= area.high
+
+
+def test_a_mean_depth_is_told_only_where_all_seeds_reach_it(scored):
+    (group,) = replica_groups(scored)
+    rows = replica_rows(group, CONFIG.targets, CONFIG.spans, CONFIG.seed)
+    by = {(row.readout, row.metric): row for row in rows}
+    always, never = by["entropy", "depth@1"], by["entropy", "depth@100"]
+    own = [own_value(s, "depth@1") for s in group]
+    assert always.value == pytest.approx(np.median(own))
+    assert always.n_reached == 2
+    assert by["entropy", "mean-depth@1"].value == pytest.approx(np.mean(own))
+    assert (never.value, never.low, never.high, never.n_reached) == (None, None, None, 0)
+    assert ("entropy", "mean-depth@100") not in by
+
+
+def reaching(s, depth):
+    """The same scores, but for the depth at which entropy reaches 1%."""
+    evaluations = [
+        dataclasses.replace(e, estimates={**e.estimates, "depth@1": np.full(61, depth)})
+        if e.readout.name == "entropy"
+        else e
+        for e in s.evaluations
+    ]
+    return dataclasses.replace(s, evaluations=evaluations)
+
+
+@pytest.mark.parametrize(
+    ("depths", "median", "mean"),
+    [((1.0, 2.0, 6.0), 2.0, 3.0), ((1.0, 2.0, np.inf), 2.0, None), ((1.0, np.inf), None, None)],
+)
+def test_depths_are_told_as_medians_beside_a_mean_if_none_is_missed(scored, depths, median, mean):
+    group = [reaching(s, depth) for s, depth in zip(scored, depths, strict=False)]
+    rows = replica_rows(group, (0.01,), CONFIG.spans, CONFIG.seed)
+    by = {row.metric: row for row in rows if row.readout == "entropy"}
+    assert by["depth@1"].value == median
+    assert (by["depth@1"].n_reached, by["depth@1"].n) == (np.isfinite(depths).sum(), len(depths))
+    assert (by["mean-depth@1"].value if "mean-depth@1" in by else None) == mean
+
+
+def test_a_jackknife_at_the_end_of_estimates_is_left_out(scored):
+    config = dataclasses.replace(CONFIG, intervals="bca")
+    stores = [s.outcomes.store for s in scored if s.name in ("seed0", "seed1")]
+    (group,) = replica_groups(score_stores(stores, config))
+    (plain,) = replica_groups(score_stores(stores, CONFIG))
+    assert replica_rows(group, CONFIG.targets, config.spans, 0) == replica_rows(
+        plain, CONFIG.targets, CONFIG.spans, 0
+    )
+
+
+def test_the_parts_of_regret_sum_over_seeds_too(scored):
+    stores = [s.outcomes.store for s in scored if s.name in ("seed0", "seed1")]
+    # Without further rules the bound is the best of the readouts.
+    (group,) = replica_groups(score_stores(stores, CONFIG, lambda store: []))
+    rows = replica_rows(group, CONFIG.targets, CONFIG.spans, CONFIG.seed)
+    by = {row.metric: row for row in rows if row.readout == NATIVE}
+    values = {}
+    for part in (UNEXPOSED, LEARNABLE, MISFIT, REGRET):
+        row = by[f"{part}/integrated"]
+        assert row.value is not None and row.low is not None and row.high is not None
+        values[part] = row.value
+    assert values[REGRET] == pytest.approx(sum(values.values()) - values[REGRET])
+    own = [regrets(s, None, e)[0] for s in group if (e := s.get(NATIVE)) is not None]
+    assert values[REGRET] == pytest.approx(np.mean([regret.regret[0] for regret in own]))
+
+
+def test_without_a_bound_replicas_have_no_regret(scored):
+    (group,) = replica_groups(scored)
+    rows = replica_rows(group, CONFIG.targets, CONFIG.spans, CONFIG.seed)
+    assert not [row for row in rows if row.metric.endswith("/integrated")]

@@ -1,0 +1,1 @@
+"""Thresholds to deploy: chosen for a target, kept in a file."""

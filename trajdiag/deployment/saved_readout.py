@@ -1,0 +1,163 @@
+"""A saved readout: a stopping rule with its threshold, what it was chosen for, and how it did."""
+
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from numpy import int16
+from numpy.typing import NDArray
+
+from trajdiag.errors import GateError, TrajdiagError
+from trajdiag.gates.gate import CONFIG, Gate, load_gate
+from trajdiag.metrics.frontier import exit_depth
+from trajdiag.readouts.readout import Readout, Scale
+from trajdiag.store.reader import Store
+
+Kind = Literal["signal", "native", "variant", "gate", "fixed"]
+
+
+class ReadoutError(TrajdiagError):
+    """A readout file that is missing, damaged, foreign, or of no use to a store."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A number, with its interval on test; without one where it was chosen on the same examples."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitNumbers:
+    """What a threshold does on one split."""
+
+    examples: int
+    groups: int
+    depth: Measured
+    """Mean exit depth, loops."""
+    accuracy: Measured
+    risk: Measured
+    """Share of examples that are right at the last loop and wrong at the exit; each group weighs
+    the same."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatingPoint:
+    """A threshold, how it was chosen, and what it does."""
+
+    threshold: float
+    """In the readout's unit; a value that equals it leaves. NaN never leaves before the last
+    loop."""
+    method: str
+    val: SplitNumbers
+    test: SplitNumbers
+
+    @property
+    def never_leaves(self) -> bool:
+        """Whether everything runs to the last loop."""
+        return math.isnan(self.threshold)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateWeights:
+    """Where a fitted gate lies, and which it is."""
+
+    folder: str
+    """Relative to the readout file's folder."""
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedReadout:
+    """A stopping rule, ready to be applied. `path` is where it lies."""
+
+    name: str
+    kind: Kind
+    direction: Literal["high", "low"]
+    """Which values mean ready to stop."""
+    first_loop: int
+    """The first loop at which it is defined."""
+    min_depth: int
+    """The least loop at which it may leave."""
+    scale: Scale
+    unit: str
+    formula: str
+    gate: GateWeights | None
+    """None but for a readout of kind `gate`."""
+    target: str
+    """`accuracy`, `depth` or `risk`."""
+    level: float
+    """The accuracy, the mean depth in loops or the risk that was asked for."""
+    delta: float | None
+    """The chance that the risk is broken; None for other targets."""
+    store: str
+    fingerprint: str
+    """Of the store that it was chosen on."""
+    model: str
+    model_sha256: str | None
+    point: OperatingPoint
+    conformal: OperatingPoint | None = None
+    """The threshold of conformal risk control, beside it; None for other targets."""
+    path: Path = field(default=Path(), compare=False)
+
+    def exit_depth(self, store: Store, split: str) -> NDArray[int16]:
+        """The loop at which each example of the split leaves: [example].
+
+        A signal or the model's own gate applies to any store that has it; a fitted gate to the
+        store that it was fitted on. Raises ReadoutError where the store lacks it or the gate is no
+        longer the same, FingerprintError for another store's gate.
+        """
+        values = self._readout(store).values(store, split)
+        first = max(self.first_loop, self.min_depth)
+        return exit_depth(values, self.point.threshold, self.direction, first)
+
+    def _readout(self, store: Store) -> Readout:
+        if self.kind == "signal" and self.name not in store.signal_names:
+            raise ReadoutError(
+                f"store {store.name} has no signal {self.name}, which readout {self.path} reads; "
+                f"it has {', '.join(store.signal_names) or 'none'}"
+            )
+        if self.kind in ("native", "variant") and not store.has_gate:
+            raise ReadoutError(
+                f"store {store.name} has no gate of its model's own, which readout {self.path} "
+                "reads; extract a model that has one"
+            )
+        return Readout(
+            name=self.name,
+            kind=self.kind,
+            direction=self.direction,
+            first_loop=self.first_loop,
+            unit=self.unit,
+            scale=self.scale,
+            gate=None if self.gate is None else self._load_gate(self.gate, store),
+        )
+
+    def _load_gate(self, weights: GateWeights, store: Store) -> Gate:
+        folder = self.path.parent / weights.folder
+        gate = load_gate(folder, store)
+        if weights_sha256(folder) != weights.sha256:
+            raise ReadoutError(
+                f"gate {folder} was fitted again since readout {self.path} was chosen; choose its "
+                f"threshold again with `{self.command}`"
+            )
+        return gate
+
+    @property
+    def command(self) -> str:
+        """The command line that chooses it again."""
+        asked = f"--target {self.target}={self.level:.12g}"
+        risk = "" if self.delta is None else f" --delta {self.delta:.12g}"
+        least = "" if self.min_depth == 1 else f" --min-depth {self.min_depth}"
+        return f"trajdiag score {self.store} --readouts {self.name} {asked}{risk}{least}"
+
+
+def weights_sha256(folder: Path) -> str:
+    """What the gate in `folder` says that its weights are."""
+    try:
+        return str(json.loads((folder / CONFIG).read_text(encoding="utf-8"))["sha256"])
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise GateError(f"gate {folder} is damaged: {CONFIG} names no weights") from error

@@ -1,0 +1,1 @@
+"""Scores to causes: regret, comparisons, findings, verdict."""

@@ -1,0 +1,150 @@
+"""Whose a store's shortfall is: the parts of regret that are clear of 0 and large enough."""
+
+from dataclasses import dataclass
+
+from trajdiag.diagnosis.evidence import Evidence, Part
+from trajdiag.diagnosis.regret import ACCURACY, INTEGRATED, LEARNABLE, TRAJECTORY, UNEXPOSED
+from trajdiag.spans import Span
+
+TRAJECTORY_BOUND, READOUT_MISFIT = "trajectory-bound", "readout-misfit"
+NOT_EXPOSED, NOTHING_FINDS = "signal-not-exposed", "nothing-finds"
+
+CAUSES = {
+    TRAJECTORY_BOUND: TRAJECTORY,
+    READOUT_MISFIT: "left",
+    NOT_EXPOSED: LEARNABLE,
+    NOTHING_FINDS: UNEXPOSED,
+}
+"""The part of regret behind each cause; `left` is B - R."""
+
+MATERIAL = {INTEGRATED: 0.005, ACCURACY: 0.1}
+"""Parts below these, half a point and a tenth of a loop, do not matter."""
+NEVER = 0.1
+"""Share of examples right at no loop from which a trajectory is blamed without a reference."""
+LIMIT = 0.05
+"""Accuracy over all budgets from which what nothing finds is blamed."""
+HIGH, MEDIUM = 0.5, 0.25
+"""Shares of the whole from which a cause is high, or medium; causes below are not blamed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cause:
+    """A part of the regret that is clear of 0 and of a size that matters."""
+
+    code: str
+    share: float
+    """Of the whole that the store falls short by."""
+    severity: str
+
+
+def causes(evidence: Evidence) -> list[Cause]:
+    """Whose the shortfall is, the largest part first."""
+    found = []
+    for code in CAUSES:
+        if code == READOUT_MISFIT and not evidence.native:
+            continue  # the best rule of a store without a gate of its own was nobody's choice
+        if code == TRAJECTORY_BOUND and evidence.reference is None:
+            found += _never_right(evidence)
+        elif shown(evidence, code):
+            share = _share(evidence, code)
+            severity = _severity(share)
+            if code == NOTHING_FINDS:
+                severity = _severity_of_limits(evidence, share)
+            found.append(Cause(code=code, share=share, severity=severity))
+    return sorted(found, key=lambda cause: -cause.share)
+
+
+def blamed(evidence: Evidence) -> list[Cause]:
+    """The causes that the verdict names. What simple signals do not show is no fault of a gate that
+    sees it."""
+    if evidence.chance.only:
+        return []
+    found = [cause for cause in causes(evidence) if cause.severity in ("high", "medium")]
+    sees = evidence.native and not shown(evidence, READOUT_MISFIT)
+    return [cause for cause in found if not (sees and cause.code == NOT_EXPOSED)]
+
+
+def parts_of(evidence: Evidence, code: str) -> list[Part]:
+    """The cause's part of regret, in each unit that has it."""
+    return list(evidence.parts.get(CAUSES[code], ()))
+
+
+def matters(part: Part) -> bool:
+    """Whether it is clear of 0 and of a size that matters."""
+    return part.span.positive and part.span.value >= MATERIAL[part.at]
+
+
+def shown(evidence: Evidence, code: str) -> bool:
+    """Whether a cause matters in some unit, and is contradicted by none."""
+    parts = parts_of(evidence, code)
+    return any(map(matters, parts)) and not any(part.span.negative for part in parts)
+
+
+def undecided(evidence: Evidence) -> list[tuple[str, Part, int]]:
+    """Parts of a size that matters whose interval holds 0, with the examples that would decide."""
+    found = []
+    for name, parts in evidence.parts.items():
+        for part in parts:
+            span = part.span
+            if span.low is None or span.high is None or span.value < MATERIAL[part.at]:
+                continue
+            if span.low <= 0:
+                needed = evidence.n * ((span.value - span.low) / span.value) ** 2
+                found.append((name, part, round(needed)))
+    return found
+
+
+def amount(at: str, span: Span | None) -> str:
+    """A part of regret with its unit."""
+    if span is None:
+        return "an unknown amount"
+    unit = "loops at equal accuracy" if at == ACCURACY else "accuracy points over all budgets"
+    return f"{short(at, span)} {unit}"
+
+
+def short(at: str, span: Span) -> str:
+    """A part of regret in loops or accuracy points, without its unit."""
+    return span.text() if at == ACCURACY else span.text(100, 2)
+
+
+def _never_right(evidence: Evidence) -> list[Cause]:
+    """Without a reference: examples that no loop has right, where they are much of all that is
+    lost against being right at once."""
+    never = evidence.shares["trajectory"]
+    share = _share(evidence, TRAJECTORY_BOUND)
+    severity = _severity(share) if never.value >= NEVER else "info"
+    if not never.positive or never.value < 2 * MATERIAL[INTEGRATED] or share < MEDIUM:
+        return []
+    return [Cause(code=TRAJECTORY_BOUND, share=share, severity=severity)]
+
+
+def _share(evidence: Evidence, code: str) -> float:
+    """The largest share of the whole over the units in which a cause matters. Without a reference
+    the whole holds what no loop has right, too."""
+    never = evidence.shares["trajectory"].value if evidence.reference is None else 0.0
+    if code == TRAJECTORY_BOUND and evidence.reference is None:
+        regret = evidence.regret.get(INTEGRATED)
+        whole = never + max(0.0, regret.value if regret else 0.0)
+        return never / whole if whole > 0 else 0.0
+    shares = []
+    for part in parts_of(evidence, code):
+        whole = part.total + (never if part.at == INTEGRATED else 0.0)
+        if matters(part) and (part.at == INTEGRATED or evidence.reference is not None):
+            shares.append(part.span.value / whole if whole > 0 else 1.0)
+    if not shares:
+        part = next(part for part in parts_of(evidence, code) if matters(part))
+        shares = [part.span.value / part.total if part.total > 0 else 1.0]
+    return min(1.0, max(shares))
+
+
+def _severity(share: float) -> str:
+    if share < MEDIUM:
+        return "info"
+    return "high" if share >= HIGH else "medium"
+
+
+def _severity_of_limits(evidence: Evidence, share: float) -> str:
+    """Of what nothing finds: some of it is there in every model, since who will be solved soon is
+    not known beforehand."""
+    values = [p.span.value for p in parts_of(evidence, NOTHING_FINDS) if p.at == INTEGRATED]
+    return "medium" if share >= HIGH and max(values, default=0.0) >= LIMIT else "info"

@@ -1,0 +1,205 @@
+"""Scores to causes: who loses which examples, and whose a shortfall is."""
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trajdiag.bound.rules import REGRESSORS, fit_rules
+from trajdiag.diagnosis.comparison import comparisons
+from trajdiag.diagnosis.evidence import gather
+from trajdiag.diagnosis.findings import find
+from trajdiag.diagnosis.quality import Reading, quality
+from trajdiag.diagnosis.regret import earned_area, regrets, under_diagnosis
+from trajdiag.diagnosis.replicas import replica_groups, replica_rows
+from trajdiag.diagnosis.verdict import verdict
+from trajdiag.errors import ConfigError, UnknownNameError
+from trajdiag.metrics.attribution import PARTS
+from trajdiag.names import require_options
+from trajdiag.readouts.readout import list_readouts
+from trajdiag.results import DiagnosisRow, QualityRow, ReliabilityRow, Results
+from trajdiag.scoring.evaluation import Scored
+from trajdiag.scoring.selection import THRESHOLD
+from trajdiag.scoring.stores import (
+    ScoreConfig,
+    StoreLike,
+    comparable,
+    open_stores,
+    score_stores,
+    tables,
+)
+from trajdiag.spans import Spans
+from trajdiag.store.reader import Store, open_store
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiagnoseConfig(ScoreConfig):
+    """What to diagnose, and how."""
+
+    bound: tuple[str, ...] = REGRESSORS
+    """Regressors of the learned bound: ridge, mlp, boosted."""
+    swap: tuple[str, str] | None = None
+    """The two readouts of the swap between a store and its reference, both fitted on both; a fitted
+    gate and the best signal when absent."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for regressor in self.bound:
+            if regressor not in REGRESSORS:
+                raise UnknownNameError("regressor", regressor, REGRESSORS)
+        if not self.bound:
+            raise ConfigError(f"bound needs a regressor: {', '.join(REGRESSORS)}")
+
+
+def diagnose(
+    stores: StoreLike | Iterable[StoreLike] | None = None,
+    reference: StoreLike | None = None,
+    *,
+    command: str | None = None,
+    progress: Callable[[str], None] = lambda line: None,
+    **options: Any,
+) -> Results:
+    """Everything `score` gives, and the learned bound, regrets, comparisons, signal quality,
+    findings and verdict.
+
+    Each store is compared with the reference of its task: `reference` where that is of the same
+    task, else, of several stores, the one whose oracle, luck taken off, has the largest area on
+    val. Differences are paired where both hold the same test examples. Options are those of
+    DiagnoseConfig, errors those of `score`; ConfigError where the reference shares its task with no
+    other store.
+    """
+    require_options("diagnose", DiagnoseConfig, options, "reference", "command", "progress")
+    config = DiagnoseConfig(**options)
+    opened = open_stores(stores, config.cache_dir)
+    wanted = None
+    if reference is not None:
+        store = open_store(reference, config.cache_dir)
+        opened = open_stores([*opened, store], config.cache_dir)
+        wanted = store.name
+    _require_swap(opened, config)
+    fit = functools.partial(
+        fit_rules,
+        regressors=config.bound,
+        min_depth=config.min_depth,
+        seed=config.seed,
+        progress=progress,
+    )
+    scored = score_stores(opened, config, fit)
+    references = _references(scored, wanted)
+    pairs = [(s, references.get(s.name)) for s in scored]
+    spans = config.spans
+    evidence = [gather(s, r, spans, config.seed) for s, r in pairs]
+    told = [_quality(s, config) for s in scored]
+    scores = tables(scored, config, command)
+    return Results(
+        stores=scores.stores,
+        readouts=scores.readouts,
+        scores=scores.scores,
+        frontier=scores.frontier,
+        profile=scores.profile,
+        diagnosis=[row for s, r in pairs for row in _diagnosis(s, r, spans)],
+        comparisons=[row for s, r in pairs for row in comparisons(s, r, spans, config.swap)],
+        quality=[row for rows, _ in told for row in rows],
+        reliability=[row for _, rows in told for row in rows],
+        replicas=[
+            row
+            for group in replica_groups(scored)
+            for row in replica_rows(group, config.targets, spans, config.seed)
+        ],
+        findings=[finding for e in evidence for finding in find(e)],
+        verdict=verdict(evidence),
+        config={**scores.config, "references": {s.name: r.name for s, r in pairs if r is not None}},
+    )
+
+
+def _require_swap(stores: Sequence[Store], config: DiagnoseConfig) -> None:
+    """Raise where the swap is of a readout that no store has."""
+    if config.swap is None:
+        return
+    names = {
+        readout.name
+        for store in stores
+        for readout in list_readouts(store, gates=config.gates, cache_dir=config.cache_dir)
+    }
+    for name in config.swap:
+        if name not in names:
+            raise UnknownNameError("readout", name, names)
+
+
+def _references(scored: Sequence[Scored], wanted: str | None) -> dict[str, Scored]:
+    """The reference of each store that has one; a reference has none itself."""
+    tasks: dict[str, list[Scored]] = {}
+    for s in scored:
+        tasks.setdefault(comparable(s.outcomes.store), []).append(s)
+    found = {}
+    for group in tasks.values():
+        named = next((s for s in group if s.name == wanted), None)
+        if named is not None and len(group) == 1 < len(scored):
+            raise ConfigError(
+                f"reference {wanted} shares its task with none of the other stores; "
+                "name one that does"
+            )
+        reference = named or max(group, key=earned_area)
+        found |= {s.name: reference for s in group if s is not reference}
+    return found
+
+
+def _diagnosis(s: Scored, r: Scored | None, spans: Spans) -> list[DiagnosisRow]:
+    """Shares of test examples by part, for every rule; then the regret of the readout under
+    diagnosis and of every fitted gate."""
+    rows = [
+        DiagnosisRow(
+            store=s.name,
+            reference=None if r is None else r.name,
+            readout=e.readout.name,
+            at="threshold" if e.at == THRESHOLD else "point",
+            depth=float(e.estimates[f"depth@{e.at}"][0]),
+            part=part,
+            value=span.value,
+            low=span.low,
+            high=span.high,
+        )
+        for e in s.evaluations
+        if e.shares is not None
+        for column, part in enumerate(PARTS)
+        if (span := spans.of(e.shares[:, column])) is not None
+    ]
+    under = under_diagnosis(s)
+    gates = [e for e in s.evaluations if e.readout.kind == "gate" and e is not under]
+    return rows + [
+        row for e in (under, *gates) for x in regrets(s, r, e) for row in x.rows(s.name, spans)
+    ]
+
+
+def _quality(s: Scored, config: DiagnoseConfig) -> tuple[list[QualityRow], list[ReliabilityRow]]:
+    test = s.outcomes.test
+    settled = test.predictions == test.predictions[:, -1:]
+    readings = (
+        Reading(
+            name=e.readout.name,
+            direction=e.readout.direction,
+            first_loop=e.readout.first_loop,
+            scale=e.readout.scale,
+            values=e.exits.values,
+            exits=e.exits.leaves,
+            label=settled if _tells_agreement(e.readout.gate) else None,
+        )
+        for e in s.evaluations
+        if e.exits is not None and e.readout.kind != "fixed"
+    )
+    return quality(
+        s.name,
+        readings,
+        correct=test.correct,
+        predictions=test.predictions,
+        target=test.target,
+        difficulty=s.outcomes.difficulty,
+        group=test.group,
+        confidence=config.confidence,
+        n_resamples=config.n_resamples,
+        seed=config.seed,
+    )
+
+
+def _tells_agreement(gate: Any) -> bool:
+    return gate is not None and gate.objective == "agreement"

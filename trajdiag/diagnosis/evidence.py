@@ -1,0 +1,273 @@
+"""All that is weighed about one store, as numbers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trajdiag.diagnosis.comparison import difference, paired
+from trajdiag.diagnosis.regret import ACCURACY, INTEGRATED, Regret, regrets, under_diagnosis
+from trajdiag.metrics.attribution import PARTS
+from trajdiag.metrics.bootstrap import Estimate
+from trajdiag.metrics.chance import chance_p
+from trajdiag.metrics.difficulty import difficulty_bins, spearman, spearman_of_table
+from trajdiag.metrics.frontier import exit_depth
+from trajdiag.metrics.luck import null_first_right
+from trajdiag.metrics.oracle import first_right, stays_right
+from trajdiag.metrics.significance import holm
+from trajdiag.readouts.readout import BOUND, FIXED, ReleasedRule, released_rule
+from trajdiag.scoring.evaluation import MOST_LEVELS, REAL, Evaluation, Scored, best, table_cells
+from trajdiag.scoring.hindsight import STAYS
+from trajdiag.spans import Span, Spans
+
+UNITS = (INTEGRATED, ACCURACY)
+"""What causes are weighed in: accuracy over all budgets, and loops at equal accuracy."""
+COLLAPSE_GRID = np.linspace(0.05, 0.95, 19)
+"""Exit probabilities at which a gate's commonest depth is looked at."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A part of the regret in one unit."""
+
+    at: str
+    """`integrated` (accuracy) or `accuracy` (loops)."""
+    span: Span
+    total: float
+    """The whole regret in the same unit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chance:
+    """Whether the trajectory says anything of its targets."""
+
+    p: float
+    """That the oracle is no better than with all targets permuted."""
+    majority: float
+    """Test share of val's commonest class."""
+    best: float
+    """Test accuracy of the loop or readout that is furthest above it."""
+    beaten: bool
+    """Whether any is above it, after Holm's correction."""
+
+    @property
+    def only(self) -> bool:
+        """Whether it says nothing."""
+        return self.p > 0.05 and not self.beaten
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """The numbers about one store that findings and verdict weigh."""
+
+    store: str
+    reference: str | None
+    paired: bool
+    """Whether the reference holds the same examples."""
+    loops: int
+    n: int
+    """Test groups."""
+    readout: str
+    """The readout under diagnosis: the model's own gate where it has one, else the best."""
+    native: bool
+    """Whether it is the model's own gate."""
+    simple: str
+    """The best simple signal."""
+    parts: Mapping[str, Sequence[Part]]
+    """By name (trajectory_regret, unexposed, learnable, misfit; `left`, B - R), in each unit."""
+    regret: Mapping[str, Span]
+    """Their sum by unit."""
+    shares: Mapping[str, Span]
+    """Its examples: ok, trajectory, early, late."""
+    lost: Span
+    """early + late: some loop was right."""
+    best: str
+    """The rule that val prefers by area."""
+    depth: Span
+    """Its mean exit depth at its operating point."""
+    accuracy: Span
+    """Its accuracy there."""
+    bound: Span | None
+    """Area of the learned bound less that of `best`."""
+    final: float
+    """Accuracy of the last loop."""
+    tied: Sequence[str]
+    """Readouts whose area cannot be told from the best one's."""
+    chance: Chance
+    overthinking: Span
+    """Share of examples right earlier and wrong at the end, less what luck explains."""
+    peak: Span
+    """Accuracy of the best loop on val less that of the last."""
+    peak_loop: int
+    modal_share: float | None
+    """Share of examples at a gate's commonest exit depth, mean over exit probabilities; None for
+    what is no gate."""
+    modal_depth: int | None
+    needed_share: float
+    """Share of examples at the commonest stays-right depth."""
+    over_fixed: Span
+    """Area of the readout less that of fixed depth."""
+    to_gain: float
+    """Area of the stays-right oracle less that of fixed depth."""
+    order: Span | None
+    """Spearman of its exit depth with difficulty, over examples that some loop settles rightly."""
+    needed_order: float
+    """Spearman of the stays-right depth with difficulty; NaN where unknown."""
+    released: ReleasedRule | None
+    drift_depth: Span
+    """Mean depth at its threshold, test less val, with a 99% interval."""
+    drift_accuracy: Span
+    """Accuracy there, test less val, with a 99% interval."""
+
+
+def gather(s: Scored, r: Scored | None, spans: Spans, seed: int) -> Evidence:
+    """The evidence about `s`, against the reference `r`."""
+    under, top = under_diagnosis(s), best(s.evaluations, "area")
+    split = {x.at: x for x in regrets(s, r, under)}
+    assert under.shares is not None and under.drift is not None
+    shares = {part: under.shares[:, column] for column, part in enumerate(PARTS)}
+    lost = shares["early"] + shares["late"]
+    fixed, bound, stays = s.get(FIXED), s.get(BOUND), s.get(STAYS)
+    assert fixed is not None and stays is not None
+    wide = Spans(confidence=0.99, left_out=spans.left_out)
+    peak_loop = int(s.val_final[0].argmax()) + 1
+    needed = _needed(s)
+    modal = _modal(under)
+    return Evidence(
+        store=s.name,
+        reference=None if r is None else r.name,
+        paired=r is not None and paired(s, r),
+        loops=s.loops,
+        n=s.resamples.test.n_groups,
+        readout=under.readout.name,
+        native=under.readout.kind == "native",
+        simple=split[INTEGRATED].simple if split else top.readout.name,
+        parts=_parts(split, spans),
+        regret={
+            at: span
+            for at in UNITS
+            if at in split and (span := spans.of(split[at].regret)) is not None
+        },
+        shares={part: spans.sure(estimate) for part, estimate in shares.items()},
+        lost=spans.sure(lost),
+        best=top.readout.name,
+        depth=spans.sure(top.estimates[f"depth@{top.at}"]),
+        accuracy=spans.sure(top.estimates[f"accuracy@{top.at}"]),
+        bound=None if bound is None else spans.of(difference(s, bound, s, top, "area")),
+        final=float(s.final[0, -1]),
+        tied=_tied(s, top, spans),
+        chance=_chance(s, seed),
+        overthinking=spans.sure(_overthinking(s)),
+        peak=spans.sure(s.final[:, peak_loop - 1] - s.final[:, -1]),
+        peak_loop=peak_loop,
+        modal_share=None if modal is None else modal[0],
+        modal_depth=None if modal is None else modal[1],
+        needed_share=_commonest(needed),
+        over_fixed=spans.sure(difference(s, under, s, fixed, "area")),
+        to_gain=float(stays.estimates["area"][0] - fixed.estimates["area"][0]),
+        order=spans.of(_order(s, under, needed)),
+        needed_order=_needed_order(s, needed),
+        released=released_rule(s.outcomes.store, "test"),
+        drift_depth=wide.sure(under.drift["depth"]),
+        drift_accuracy=wide.sure(under.drift["accuracy"]),
+    )
+
+
+def _parts(split: Mapping[str, Regret], spans: Spans) -> dict[str, list[Part]]:
+    found: dict[str, list[Part]] = {}
+    for at in UNITS:
+        if at not in split:
+            continue
+        x = split[at]
+        for name, estimate in {**x.parts, "left": x.left}.items():
+            span = spans.of(estimate)
+            if span is not None:
+                part = Part(at=at, span=span, total=float(x.regret[0]))
+                found.setdefault(name, []).append(part)
+    return found
+
+
+def _tied(s: Scored, top: Evaluation, spans: Spans) -> list[str]:
+    differences = {
+        e.readout.name: spans.sure(difference(s, top, s, e, "area"))
+        for e in s.evaluations
+        if e is not top and e.readout.kind in REAL and e.readout.kind != "fixed"
+    }
+    return [name for name, span in differences.items() if not span.positive]
+
+
+def _chance(s: Scored, seed: int) -> Chance:
+    test, val = s.outcomes.test, s.outcomes.val
+    classes, counts = np.unique(val.target, return_counts=True)
+    majority = s.resamples.test.means((test.target == classes[counts.argmax()])[:, None])
+    levels = [s.final[:, loop] for loop in range(s.loops)]
+    levels += [e.estimates[f"accuracy@{e.at}"] for e in s.evaluations if e.readout.kind in REAL]
+    above = [level - majority[:, 0] for level in levels]
+    adjusted = holm([_one_sided(x) for x in above])
+    return Chance(
+        p=chance_p(test.predictions, test.target, seed),
+        majority=float(majority[0, 0]),
+        best=float(max(level[0] for level in levels)),
+        beaten=any(p is not None and p <= 0.05 for p in adjusted),
+    )
+
+
+def _one_sided(estimate: Estimate) -> float | None:
+    """Normal p that an estimate is not above 0; the bootstrap's own share cannot be small enough
+    for many comparisons."""
+    spread = float(np.nanstd(estimate[1:]))
+    if not np.isfinite(estimate[0]) or not np.isfinite(spread):
+        return None
+    if spread == 0:
+        return 0.0 if estimate[0] > 0 else 1.0
+    return 1 - NormalDist().cdf(float(estimate[0]) / spread)
+
+
+def _overthinking(s: Scored) -> Estimate:
+    test = s.outcomes.test
+    wrong = ~test.correct[:, -1]
+    lost = wrong & test.correct.any(axis=1)
+    by_luck = null_first_right(test.predictions, test.target).sum(axis=1) * wrong
+    return s.resamples.test.means((lost - by_luck)[:, None].astype(np.float32))[:, 0]
+
+
+def _needed(s: Scored) -> NDArray[np.int64]:
+    """The stays-right depth of the test examples that have one, 0 elsewhere."""
+    depth = first_right(stays_right(s.outcomes.test.correct))
+    return np.where(depth <= s.loops, depth, 0)
+
+
+def _order(s: Scored, e: Evaluation, needed: NDArray[np.int64]) -> Estimate | None:
+    """Spearman of the exit depth with difficulty over the examples that have a stays-right depth:
+    leaving the hopeless at once is no disorder."""
+    bins = difficulty_bins(s.outcomes.difficulty, MOST_LEVELS)
+    if e.exits is None or not len(bins.centre):
+        return None
+    code = np.where(needed > 0, bins.code, -1)
+    table = s.resamples.test.means(table_cells(e.exits.leaves, code, len(bins.centre), s.loops))
+    return spearman_of_table(table.reshape(len(table), s.loops, -1))
+
+
+def _needed_order(s: Scored, needed: NDArray[np.int64]) -> float:
+    stay = (needed > 0) & np.isfinite(s.outcomes.difficulty)
+    if stay.sum() < 2:
+        return float("nan")
+    return spearman(needed[stay], s.outcomes.difficulty[stay])
+
+
+def _commonest(depth: NDArray[np.integer]) -> float:
+    stay = depth[depth > 0]
+    return float(np.bincount(stay).max() / len(stay)) if len(stay) else 1.0
+
+
+def _modal(e: Evaluation) -> tuple[float, int] | None:
+    """Mean share, over exit probabilities, of the commonest exit depth, and that depth at 1/2."""
+    if e.readout.scale != "hazard" or e.exits is None:
+        return None
+    thresholds = -np.log1p(-COLLAPSE_GRID)
+    exits = exit_depth(e.exits.values, thresholds, e.readout.direction, e.readout.first_loop)
+    shares = [_commonest(column) for column in exits.T]
+    middle = exits[:, len(thresholds) // 2]
+    return float(np.mean(shares)), int(np.bincount(middle).argmax())

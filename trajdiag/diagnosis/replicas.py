@@ -1,0 +1,126 @@
+"""Stores that differ in nothing but the seed of their training: means and medians over seeds.
+
+The bootstrap is hierarchical: each resample draws stores, then, within them, the examples that the
+store's own estimate drew, which are the same for all that share their groups.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trajdiag.diagnosis.regret import INTEGRATED, REGRET, regrets, under_diagnosis
+from trajdiag.metrics.bootstrap import Estimate
+from trajdiag.results import ReplicaRow
+from trajdiag.scoring.evaluation import Scored
+from trajdiag.scoring.selection import accuracy_name
+from trajdiag.scoring.stores import comparable
+from trajdiag.spans import Spans
+
+MEANS = ("area", "depth@final", "accuracy@final", "depth@matched", "spearman")
+
+
+def replica_groups(scored: Sequence[Scored]) -> list[list[Scored]]:
+    """The stores of one task and one configuration but for the seed, where there are several; of
+    stores with one seed, which hold one model, the first."""
+    groups: dict[str, dict[Any, Scored]] = {}
+    for s in scored:
+        training = _training(s)
+        if training is not None:
+            same = {key: value for key, value in training.items() if key != "seed"}
+            shared = [comparable(s.outcomes.store), s.loops, same]
+            key = json.dumps(shared, sort_keys=True, default=str)
+            groups.setdefault(key, {}).setdefault(training.get("seed"), s)
+    return [list(group.values()) for group in groups.values() if len(group) > 1]
+
+
+def replica_rows(
+    group: Sequence[Scored], accuracies: Sequence[float], spans: Spans, seed: int
+) -> list[ReplicaRow]:
+    """What every readout that all of them have reaches, over the group's seeds."""
+    shared = [
+        e.readout.name for e in group[0].evaluations if all(s.get(e.readout.name) for s in group)
+    ]
+    rows = []
+    for name in shared:
+        evaluations = [e for s in group if (e := s.get(name)) is not None]
+        for metric in MEANS:
+            estimates = [e.estimates[metric] for e in evaluations if metric in e.estimates]
+            if len(estimates) == len(group):
+                rows.append(_row(group, name, metric, estimates, spans, seed))
+        for accuracy in map(accuracy_name, accuracies):
+            depths = [e.estimates[f"depth@{accuracy}"] for e in evaluations]
+            rows.append(_row(group, name, f"depth@{accuracy}", depths, spans, seed, median=True))
+            if all(np.isfinite(depth[0]) for depth in depths):
+                rows.append(_row(group, name, f"mean-depth@{accuracy}", depths, spans, seed))
+    return rows + _regret_rows(group, spans, seed)
+
+
+def _regret_rows(group: Sequence[Scored], spans: Spans, seed: int) -> list[ReplicaRow]:
+    """The parts of regret that every store has of itself, over all budgets."""
+    readouts = [under_diagnosis(s) for s in group]
+    if len({e.readout.name for e in readouts}) > 1:
+        return []
+    found = []
+    for s, e in zip(group, readouts, strict=True):
+        of_store = [x for x in regrets(s, None, e) if x.at == INTEGRATED]
+        found += [{**x.parts, REGRET: x.regret} for x in of_store]
+    if len(found) < len(group):
+        return []
+    name = readouts[0].readout.name
+    return [
+        _row(group, name, f"{part}/{INTEGRATED}", [parts[part] for parts in found], spans, seed)
+        for part in found[0]
+    ]
+
+
+def over_seeds(estimates: Sequence[Estimate], seed: int, *, median: bool = False) -> Estimate:
+    """The mean or median over stores of their estimates [row], stores drawn with replacement in
+    every resample. A median of depths takes misses as infinite."""
+    table = np.stack(estimates, axis=1)
+    drawn = np.random.default_rng([seed, len(estimates)]).integers(
+        0, len(estimates), size=table.shape
+    )
+    drawn[0] = np.arange(len(estimates))
+    picked = np.take_along_axis(table, drawn, axis=1)
+    if not median:
+        return picked.mean(axis=1)
+    ordered = np.sort(picked, axis=1)
+    middle = len(estimates) // 2
+    if len(estimates) % 2:
+        return ordered[:, middle]
+    return (ordered[:, middle - 1] + ordered[:, middle]) / 2
+
+
+def _row(
+    group: Sequence[Scored],
+    readout: str,
+    metric: str,
+    estimates: Sequence[Estimate],
+    spans: Spans,
+    seed: int,
+    *,
+    median: bool = False,
+) -> ReplicaRow:
+    drawn = [estimate[: len(estimate) - spans.left_out] for estimate in estimates]
+    value, low, high = Spans(confidence=spans.confidence).interval(
+        over_seeds(drawn, seed, median=median)
+    )
+    return ReplicaRow(
+        replicas=" + ".join(s.name for s in group),
+        readout=readout,
+        metric=metric,
+        value=value,
+        low=low,
+        high=high,
+        n_reached=sum(bool(np.isfinite(estimate[0])) for estimate in estimates),
+        n=len(group),
+    )
+
+
+def _training(s: Scored) -> dict[str, Any] | None:
+    """The options that a model was trained with; None where nothing is known of them."""
+    config = s.outcomes.store.record.model.get("config") or {}
+    training = ((config.get("trajdiag") or {}).get("training") or {}).get("config")
+    return training if isinstance(training, dict) else None

@@ -1,0 +1,1 @@
+"""Readouts: what turns a frozen trajectory into an exit loop."""

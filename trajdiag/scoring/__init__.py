@@ -1,0 +1,1 @@
+"""Every readout on every store, chosen on val and measured on test."""

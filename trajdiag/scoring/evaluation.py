@@ -1,0 +1,328 @@
+"""One readout on one store: operating points chosen on val, everything measured on test, the choice
+made again in every resample."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trajdiag.metrics.attribution import PARTS
+from trajdiag.metrics.bootstrap import Estimate, Resample, summed
+from trajdiag.metrics.crossings import Crossings
+from trajdiag.metrics.difficulty import (
+    difficulty_bins,
+    means_by_bin,
+    spearman,
+    spearman_of_table,
+)
+from trajdiag.metrics.frontier import Frontier, exit_depth, frontier, thin
+from trajdiag.metrics.points import Path, Points
+from trajdiag.readouts.readout import Readout
+from trajdiag.scoring.selection import (
+    FINAL,
+    GRID,
+    MATCHED,
+    THRESHOLD,
+    Candidates,
+    Outcomes,
+    Sample,
+    Targets,
+    accuracy_name,
+    candidates,
+)
+
+REAL = ("signal", "native", "gate", "fixed")
+"""Kinds of readouts that are rules to choose: not hindsight, the bound, or variants of the native
+gate."""
+MOST_LEVELS = 20
+"""Levels of difficulty in the intervals of its rank correlation; more are binned."""
+MOST_POINTS = 198
+"""Operating points kept of a frontier."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resamples:
+    """The draws of a store's two samples, made independently."""
+
+    val: Resample
+    test: Resample
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exits:
+    """Where a readout's test examples leave at its operating point, and at any other."""
+
+    readout: Readout
+    values: NDArray[np.floating]
+    """On test, [example, loop]."""
+    leaves: NDArray[np.int16]
+    """Exit loop at the operating point, [test example]."""
+    threshold: NDArray[np.float64]
+    """[point]."""
+    val_depth: NDArray[np.float64]
+    """[point]."""
+
+    def within(self, depth: float) -> NDArray[np.int16]:
+        """Exit loops at the deepest point whose val depth is at most `depth`."""
+        inside = np.where(self.val_depth <= depth + 1e-9, self.val_depth, -np.inf)
+        point = int(inside.argmax())
+        if point == 0:
+            return np.ones(len(self.values), dtype=np.int16)
+        rule = self.readout.direction, self.readout.first_loop
+        return exit_depth(self.values, float(self.threshold[point]), *rule)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """A readout's numbers on test."""
+
+    readout: Readout
+    points: Points
+    path: Path
+    val_area: float
+    """Area of its curve on val, by which readouts are chosen."""
+    val_matched_depth: float
+    """Depth of MATCHED on val, infinite where not reached."""
+    at: str
+    """The point of shares, exits and rank correlation: FINAL, or the user's THRESHOLD."""
+    estimates: Mapping[str, Estimate]
+    """Each metric's estimate [row]; NaN where undefined, infinite depths where not reached."""
+    reached: Mapping[str, bool]
+    """Whether val reaches each target accuracy, by the name of its point."""
+    frontier: Frontier
+    """Its operating points on test, thinned."""
+    threshold: float | None = None
+    """The threshold at `at`, in the readout's unit, NaN runs to T; None for what has none."""
+    drift: Mapping[str, Estimate] | None = None
+    """`depth` and `accuracy` at that threshold, test less val, the threshold held; None for what
+    has none."""
+    shares: Estimate | None = None
+    """[row, part] in the order of PARTS; None for hindsight and the bound."""
+    by_bin: NDArray[np.float64] | None = None
+    """[bin, loop]: the share of each bin of difficulty that leaves at each loop."""
+    signal: NDArray[np.float64] | None = None
+    """[bin, loop]: its mean value; None for readouts whose values say nothing."""
+    exits: Exits | None = None
+    """None for hindsight and the bound."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scored:
+    """One store's evaluations."""
+
+    outcomes: Outcomes
+    evaluations: Sequence[Evaluation]
+    targets: Targets
+    resamples: Resamples
+    final: Estimate
+    """Test accuracy of each loop, [row, loop]."""
+    val_final: Estimate
+    """Val accuracy of each loop, [row, loop]."""
+    by_score: Mapping[str, Estimate]
+    """The same by each score of continuations, under lm-evaluation-harness's names: acc,
+    acc_tokens, acc_norm; empty without."""
+    null: Path | None = None
+    """The oracle's curve by luck; None where no bound was fitted."""
+
+    @property
+    def name(self) -> str:
+        return self.outcomes.store.name
+
+    @property
+    def loops(self) -> int:
+        return self.outcomes.store.loops
+
+    def get(self, readout: str) -> Evaluation | None:
+        """The evaluation of the readout of this name, if it was scored."""
+        return next((e for e in self.evaluations if e.readout.name == readout), None)
+
+
+def evaluate(
+    readout: Readout,
+    outcomes: Outcomes,
+    resamples: Resamples,
+    targets: Targets,
+    threshold: float | None = None,
+) -> Evaluation:
+    """Everything about one readout; `threshold` is the user's, in the readout's unit."""
+    val, test = outcomes.val, outcomes.test
+    on_val = readout.values(outcomes.store, "val")
+    chosen = candidates(readout, on_val, val, targets, threshold)
+    values = readout.values(outcomes.store, "test")
+    rule = readout.direction, readout.first_loop
+    width = len(chosen.threshold)
+    val_means = resamples.val.means_of(_Sums(on_val, val, chosen, rule).of)
+    at = FINAL if threshold is None else THRESHOLD
+    point = chosen.given
+    if point is None:
+        point = int(
+            _val_points(val_means[:1], width).take(chosen.own).shallowest(targets.final[:1])[0]
+        )
+    leaves = _leave(values, float(chosen.threshold[point]), point, rule)
+    bins = difficulty_bins(outcomes.difficulty, MOST_LEVELS)
+    never = np.logical_not(test.correct.any(axis=1))
+    cells = table_cells(leaves, bins.code, len(bins.centre), test.loops)
+    sums = _Sums(values, test, chosen, rule, also=np.concatenate([never[:, None], cells], axis=1))
+    means = resamples.test.means_of(sums.of)
+    depth, accuracy, early, rest = np.split(means, [width, 2 * width, 3 * width], axis=1)
+    points = Points(
+        val_depth=val_means[:, :width],
+        val_accuracy=val_means[:, width:],
+        depth=depth,
+        accuracy=accuracy,
+    )
+    own = points.take(chosen.own)
+    path = own.path()
+    estimates, picks = _estimates(path, own, points, chosen, targets, test.loops)
+    if len(bins.centre):
+        correlation = spearman_of_table(rest[:, 1:].reshape(len(means), test.loops, -1))
+        correlation[0] = spearman(leaves, outcomes.difficulty)
+        estimates["spearman"] = correlation
+    return Evaluation(
+        readout=readout,
+        points=own,
+        path=path,
+        val_area=path.val_area(test.loops),
+        val_matched_depth=float(path.reaching(targets.matched).val_depth[0]),
+        at=at,
+        estimates=estimates,
+        reached={
+            name: bool(picked[0] >= 0)
+            for name, picked in picks.items()
+            if name not in (FINAL, THRESHOLD)
+        },
+        frontier=thin(frontier(values, test.correct, *rule), MOST_POINTS),
+        threshold=float(chosen.threshold[point]),
+        drift={
+            "depth": depth[:, point] - val_means[:, point],
+            "accuracy": accuracy[:, point] - val_means[:, width + point],
+        },
+        shares=_shares(picks[at], accuracy, early, rest[:, 0]),
+        by_bin=means_by_bin(leaves[:, None] == np.arange(1, test.loops + 1), outcomes.bins),
+        signal=means_by_bin(values, outcomes.bins) if readout.kind != "fixed" else None,
+        exits=Exits(
+            readout=readout,
+            values=values,
+            leaves=leaves,
+            threshold=chosen.threshold[chosen.own],
+            val_depth=val_means[0, chosen.own],
+        ),
+    )
+
+
+class _Sums:
+    """A readout's columns at every point, summed over units: exit loops, right answers and, with
+    further columns `also`, early exits and those."""
+
+    def __init__(
+        self,
+        values: NDArray[np.floating],
+        sample: Sample,
+        chosen: Candidates,
+        rule: tuple[str, int],
+        also: NDArray[np.bool_] | None = None,
+    ) -> None:
+        self._crossings = Crossings(values, sample.correct, chosen.threshold[1:], *rule)
+        self._also = also
+        first = sample.correct[:, :1]
+        columns = [np.ones_like(first, dtype=np.int8), first]
+        if also is not None:
+            columns.append(sample.correct.any(axis=1, keepdims=True) & ~first)
+        self._at_once = np.concatenate(columns, axis=1, dtype=np.int8)
+
+    def of(
+        self, rows: NDArray[np.int64], unit: NDArray[np.int64], units: int
+    ) -> NDArray[np.floating]:
+        """[unit, column]: of each quantity the point that leaves at loop 1, then the others."""
+        by_point = self._crossings.sums(rows, unit, units, early=self._also is not None)
+        quantities = self._at_once.shape[1]
+        at_once = summed(self._at_once[rows], unit, units)
+        found = np.concatenate(
+            [at_once[:, :, None], by_point.reshape(units, quantities, -1)], axis=2
+        ).reshape(units, -1)
+        if self._also is None:
+            return found
+        return np.concatenate([found, summed(self._also[rows], unit, units)], axis=1)
+
+
+def _val_points(means: Estimate, width: int) -> Points:
+    """Points of which only val is known."""
+    depth, accuracy = means[:, :width], means[:, width:]
+    return Points(val_depth=depth, val_accuracy=accuracy, depth=depth, accuracy=accuracy)
+
+
+def _leave(
+    values: NDArray[np.floating], threshold: float, point: int, rule: tuple[str, int]
+) -> NDArray[np.int16]:
+    """Exit loops at a point; point 0 leaves at loop 1."""
+    if point == 0:
+        return np.ones(len(values), dtype=np.int16)
+    return exit_depth(values, threshold, *rule)
+
+
+def _estimates(
+    path: Path, own: Points, points: Points, chosen: Candidates, targets: Targets, loops: int
+) -> tuple[dict[str, Estimate], dict[str, NDArray[np.int64]]]:
+    """Every metric's estimate, and the point behind each operating point, [row], -1 where none."""
+    picks = {FINAL: own.shallowest(targets.final)}
+    for accuracy in targets.accuracies:
+        wanted = np.full(len(targets.final), accuracy)
+        picks[accuracy_name(accuracy)] = own.shallowest(wanted)
+        if len(chosen.grid) > 1:
+            on_grid = points.take(chosen.grid).shallowest(wanted)
+            picks[accuracy_name(accuracy) + GRID] = np.where(on_grid < 0, -1, chosen.grid[on_grid])
+    if chosen.given is not None:
+        picks[THRESHOLD] = np.full(len(targets.final), chosen.given)
+    estimates = curve_estimates(path, targets, loops)
+    for name, picked in picks.items():
+        estimates[f"depth@{name}"] = _picked(points.depth, picked, np.inf)
+        estimates[f"accuracy@{name}"] = _picked(points.accuracy, picked, np.nan)
+    return estimates, picks
+
+
+def curve_estimates(path: Path, targets: Targets, loops: int) -> dict[str, Estimate]:
+    """What a budget curve tells: its area, accuracies at whole depths, and the point MATCHED."""
+    matched = path.reaching(targets.matched)
+    estimates = {
+        "area": path.area(loops),
+        f"depth@{MATCHED}": matched.depth,
+        f"accuracy@{MATCHED}": matched.accuracy,
+    }
+    budgets = np.arange(1.0, loops + 1)
+    by_budget = path.accuracy_at(budgets)
+    return estimates | {f"accuracy@depth={d:g}": by_budget[:, i] for i, d in enumerate(budgets)}
+
+
+def _picked(values: Estimate, picked: NDArray[np.int64], missed: float) -> Estimate:
+    """`values` [row, point] at the picked point of each row."""
+    found = values[np.arange(len(values)), picked]
+    return np.where(picked < 0, missed, found)
+
+
+def _shares(
+    picked: NDArray[np.int64], accuracy: Estimate, early: Estimate, never: Estimate
+) -> Estimate:
+    """[row, part]: parts sum to 1 in every row."""
+    right, too_early = (_picked(x, picked, np.nan) for x in (accuracy, early))
+    parts = {"ok": right, "trajectory": never, "early": too_early}
+    parts["late"] = 1.0 - right - never - too_early
+    return np.stack([parts[part] for part in PARTS], axis=1)
+
+
+def table_cells(
+    leaves: NDArray[np.int16], code: NDArray[np.int64], levels: int, loops: int
+) -> NDArray[np.bool_]:
+    """One column for each cell of the table exit loop x level of difficulty, [example, cell];
+    examples of code -1 are in none."""
+    cell = np.where(code < 0, -1, (leaves - 1) * levels + code)
+    return cell[:, None] == np.arange(loops * levels)
+
+
+def best(evaluations: Iterable[Evaluation], metric: str) -> Evaluation:
+    """The rule that val prefers by `area` or `depth@matched`, hindsight, the bound and variants of
+    the native gate apart; the first of equals."""
+    real = [e for e in evaluations if e.readout.kind in REAL]
+    if metric == "area":
+        return max(real, key=lambda e: e.val_area)
+    return min(real, key=lambda e: e.val_matched_depth)

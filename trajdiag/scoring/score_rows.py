@@ -1,0 +1,172 @@
+"""What was scored, as tidy rows."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trajdiag.metrics.bootstrap import Estimate
+from trajdiag.metrics.difficulty import means_by_bin
+from trajdiag.readouts.readout import ORACLE, RELEASED, released_rule
+from trajdiag.results import (
+    FrontierRow,
+    ProfileRow,
+    ReadoutRow,
+    Results,
+    ScoreRow,
+    StoreRow,
+)
+from trajdiag.scoring.evaluation import Evaluation, Scored
+from trajdiag.spans import Spans
+
+
+def rows(
+    scored: Sequence[Scored], *, spans: Spans, config: dict[str, Any], command: str | None
+) -> Results:
+    """The tables of what was scored; `config` and `command` are recorded as they are."""
+    return Results(
+        stores=[_store_row(s, command) for s in scored],
+        readouts=[_readout_row(s, e) for s in scored for e in s.evaluations],
+        scores=[row for s in scored for row in _score_rows(s, spans)],
+        frontier=[row for s in scored for e in s.evaluations for row in _frontier_rows(s, e)],
+        profile=[row for s in scored for row in _profile_rows(s)],
+        config={
+            "at": "point",
+            **config,
+            "matched": {s.name: float(s.targets.matched[0]) for s in scored},
+        },
+    )
+
+
+def _store_row(scored: Scored, command: str | None) -> StoreRow:
+    store = scored.outcomes.store
+    gates = [e.readout.gate for e in scored.evaluations if e.readout.gate is not None]
+    commands = [*store.record.commands, *(c for gate in gates for c in gate.commands)]
+    return StoreRow(
+        store=store.name,
+        fingerprint=store.fingerprint,
+        model=store.record.model,
+        task=store.record.task,
+        loops=store.loops,
+        classes=store.classes,
+        d_model=store.d_model,
+        examples={split: len(store.rows(split)) for split in store.splits},
+        commands=[*commands, *([command] if command else [])],
+        versions=store.record.versions,
+        created=store.record.created,
+    )
+
+
+def _readout_row(scored: Scored, evaluation: Evaluation) -> ReadoutRow:
+    readout = evaluation.readout
+    return ReadoutRow(
+        store=scored.name,
+        readout=readout.name,
+        kind=readout.kind,
+        direction=readout.direction,
+        first_loop=readout.first_loop,
+        unit=readout.unit,
+    )
+
+
+def _score_rows(scored: Scored, spans: Spans) -> list[ScoreRow]:
+    found, store = [], scored.name
+
+    def add(
+        readout: str, metric: str, estimate: Estimate, n: int | None = None, split: str = "test"
+    ) -> None:
+        value, low, high = spans.interval(estimate)
+        found.append(
+            ScoreRow(
+                store=store,
+                readout=readout,
+                metric=metric,
+                split=split,
+                value=value,
+                low=low,
+                high=high,
+                n=len(scored.outcomes.test) if n is None else n,
+            )
+        )
+
+    for evaluation in scored.evaluations:
+        name = evaluation.readout.name
+        for metric, estimate in evaluation.estimates.items():
+            add(name, metric, estimate)
+        add(name, "area", np.array([evaluation.val_area]), len(scored.outcomes.val), "val")
+        for point, reached in evaluation.reached.items():
+            add(name, f"n_reached@{point}", np.array([float(reached)]), n=1)
+        if evaluation.threshold is not None:
+            add(name, f"threshold@{evaluation.at}", np.array([evaluation.threshold]))
+    if scored.null is not None:
+        add(ORACLE, "area/by-luck", scored.null.area(scored.loops))
+    rule = released_rule(scored.outcomes.store, "test")
+    if rule is not None and scored.get(RELEASED) is not None:
+        add(RELEASED, f"n_differ@{rule.threshold:g}", np.array([float(rule.differing)]))
+    best_loop = int(scored.val_final[0].argmax())
+    add("fixed", "final_accuracy", scored.final[:, -1])
+    add("fixed", "best_depth", np.array([best_loop + 1.0]))
+    add("fixed", "accuracy@best_depth", scored.final[:, best_loop])
+    for loop in range(scored.final.shape[1]):
+        add("fixed", f"accuracy@loop={loop + 1}", scored.final[:, loop])
+    for metric, by_loop in scored.by_score.items():
+        for loop in range(by_loop.shape[1]):
+            add("fixed", f"{metric}@loop={loop + 1}", by_loop[:, loop])
+    return found
+
+
+def _frontier_rows(scored: Scored, evaluation: Evaluation) -> list[FrontierRow]:
+    """The operating points from shallow to deep, with the anchors leave at loop 1 and run to T."""
+    store, curve = scored.name, evaluation.frontier
+    points = [
+        (
+            None if np.isnan(t) else float(t),
+            float(d),
+            float(a),
+        )
+        for t, d, a in zip(curve.threshold, curve.depth, curve.accuracy, strict=True)
+    ][::-1]
+    loops = scored.loops
+    if points[0][1] > 1:
+        points.insert(0, (None, 1.0, float(scored.final[0, 0])))
+    if points[-1][1] < loops:
+        points.append((None, float(loops), points[-1][2]))
+    return [
+        FrontierRow(
+            store=store,
+            readout=evaluation.readout.name,
+            threshold=threshold,
+            depth=depth,
+            accuracy=accuracy,
+        )
+        for threshold, depth, accuracy in points
+    ]
+
+
+def _profile_rows(scored: Scored) -> list[ProfileRow]:
+    store, bins = scored.name, scored.outcomes.bins
+    counts = np.bincount(bins.code[bins.code >= 0], minlength=len(bins.centre))
+    tables: list[tuple[str | None, str, NDArray[np.float64]]] = [
+        (None, "accuracy", means_by_bin(scored.outcomes.test.correct, bins))
+    ]
+    for evaluation in scored.evaluations:
+        name = evaluation.readout.name
+        if evaluation.signal is not None:
+            tables.append((name, "signal", evaluation.signal))
+        if evaluation.by_bin is not None and evaluation.readout.kind != "fixed":
+            tables.append((name, "exits", evaluation.by_bin))
+    return [
+        ProfileRow(
+            store=store,
+            readout=readout,
+            quantity=quantity,
+            loop=loop + 1,
+            difficulty=float(bins.centre[level]),
+            value=float(table[level, loop]),
+            n=int(counts[level]),
+        )
+        for readout, quantity, table in tables
+        for level, loop in np.ndindex(table.shape)
+        if np.isfinite(table[level, loop])
+    ]

@@ -1,0 +1,242 @@
+"""Stores to scores: every readout evaluated, one at a time, and written down as tidy rows."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from trajdiag.bound.rules import Rule
+from trajdiag.errors import ConfigError, UnknownNameError
+from trajdiag.metrics.bootstrap import LEFT_OUT, Estimate, Resample
+from trajdiag.names import require_options
+from trajdiag.readouts.readout import FIXED, Readout, bound, list_readouts, oracles
+from trajdiag.results import Results
+from trajdiag.scoring.evaluation import REAL, Resamples, Scored, evaluate
+from trajdiag.scoring.hindsight import evaluate_bound, evaluate_oracle, null_points, rule_points
+from trajdiag.scoring.score_rows import rows
+from trajdiag.scoring.selection import Outcomes, Sample, Targets, outcomes
+from trajdiag.spans import Spans
+from trajdiag.store.reader import Store, open_store
+from trajdiag.store.schema import ACCURACIES
+
+StoreLike = Store | str | os.PathLike[str]
+Fit = Callable[[Store], Sequence[Rule]]
+"""Fits stopping rules on a store's frozen states."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreConfig:
+    """What to score, and how."""
+
+    readouts: tuple[str, ...] | None = None
+    """Readouts to score; all of them when absent."""
+    gates: tuple[str, ...] | None = None
+    """Fitted gates to score, by name or folder; all that were fitted on the store when absent."""
+    threshold: dict[str, float] = field(default_factory=dict)
+    """Thresholds of your own, by readout and in its unit, in place of its operating point, such as
+    `--threshold.entropy 0.3`."""
+    targets: tuple[float, ...] = (0.95, 0.98, 0.99)
+    """Accuracies whose least depth is reported."""
+    slack: float = 0.005
+    """The share of val accuracy that the operating point may give up against the last loop."""
+    n_resamples: int = 1000
+    """Bootstrap resamples behind every interval."""
+    seed: int = 0
+    """Seed of the resamples."""
+    confidence: float = 0.95
+    """Coverage of the intervals."""
+    intervals: Literal["percentile", "bca"] = "percentile"
+    """percentile, or bca: bias-corrected and accelerated."""
+    min_depth: int = 1
+    """The first loop at which any readout may leave."""
+    cache_dir: str | None = None
+    """Root of the cache in which stores and gates are found."""
+
+    def __post_init__(self) -> None:
+        for option in ("readouts", "gates"):
+            if isinstance(getattr(self, option), str):
+                raise ConfigError(f"{option} must be a list of names, not one text")
+        if not 0 <= self.slack < 1:
+            raise ConfigError(f"slack must be a share from 0 to below 1, got {self.slack}")
+        if not all(0 < target <= 1 for target in self.targets):
+            raise ConfigError(f"targets must be shares above 0, up to 1, got {self.targets}")
+        if not 0 <= self.seed < 2**63:
+            raise ConfigError(f"seed must be 0 or more, got {self.seed}")
+        if self.intervals not in ("percentile", "bca"):
+            raise ConfigError(f"intervals must be percentile or bca, got {self.intervals!r}")
+        for readout, value in self.threshold.items():
+            if value != value:
+                raise ConfigError(f"the threshold of {readout} must be a number, got {value}")
+
+    @property
+    def bca(self) -> bool:
+        return self.intervals == "bca"
+
+    @property
+    def spans(self) -> Spans:
+        """How its intervals are read."""
+        return Spans(confidence=self.confidence, left_out=2 * LEFT_OUT if self.bca else 0)
+
+
+def score(
+    stores: StoreLike | Iterable[StoreLike] | None = None,
+    *,
+    command: str | None = None,
+    **options: Any,
+) -> Results:
+    """Score every readout of `stores`: names, paths or open stores; the newest complete one when
+    None.
+
+    `options` are ScoreConfig's fields; `command` is recorded as what made the results. Points are
+    chosen on val and measured on test; intervals are over the inputs of both, the choice
+    made again in each resample. Raises StoreError for a store without val or test examples,
+    UnknownNameError for a name that nothing bears.
+    """
+    require_options("score", ScoreConfig, options, "command")
+    config = ScoreConfig(**options)
+    return tables(score_stores(open_stores(stores, config.cache_dir), config), config, command)
+
+
+def tables(scored: Sequence[Scored], config: ScoreConfig, command: str | None) -> Results:
+    """What was scored, as rows."""
+    return rows(scored, spans=config.spans, config=dataclasses.asdict(config), command=command)
+
+
+def open_stores(
+    stores: StoreLike | Iterable[StoreLike] | None, cache_dir: str | os.PathLike[str] | None
+) -> list[Store]:
+    """The stores, opened, each once. Raises ConfigError where two of them bear one name."""
+    if stores is None or isinstance(stores, Store | str | os.PathLike):
+        found = [open_store(stores, cache_dir)]
+    else:
+        found = [open_store(store, cache_dir) for store in stores]
+    if not found:
+        raise ConfigError("no store to score; name at least one")
+    by_name: dict[str, Store] = {}
+    for store in found:
+        other = by_name.setdefault(store.name, store)
+        if other.path.resolve() != store.path.resolve():
+            raise ConfigError(
+                f"two stores are named {store.name}: {other.path} and {store.path}; rename one"
+            )
+    return list(by_name.values())
+
+
+def comparable(store: Store) -> str:
+    """What two stores must share to be set side by side: the task, but for its seeds."""
+    task = store.record.task
+    parameters = task.get("parameters") or {}
+    parameters = {key: value for key, value in parameters.items() if key not in ("seed", "seeds")}
+    return json.dumps([task.get("name"), parameters, store.classes], sort_keys=True)
+
+
+def score_stores(
+    stores: Sequence[Store], config: ScoreConfig, rules: Fit | None = None
+) -> list[Scored]:
+    """Evaluate every readout of every store; stores of one task share the point MATCHED, and stores
+    with the same groups share their resamples. With `rules`, which fits stopping rules on a store,
+    the learned bound and luck's null too."""
+    if config.n_resamples < 2 or not 0 < config.confidence < 1:
+        raise ConfigError("n_resamples must be at least 2, confidence between 0 and 1")
+    chosen = [_readouts(store, config) for store in stores]
+    _require_known(config, chosen)
+    found = [outcomes(store) for store in stores]
+    drawn = _resamples(found, config)
+    val_final = [d.val.means(o.val.correct) for o, d in zip(found, drawn, strict=True)]
+    matched: dict[str, Estimate] = {}
+    for store, final in zip(stores, val_final, strict=True):
+        key = comparable(store)
+        matched[key] = np.fmin(final[:, -1] - config.slack, matched.get(key, np.inf))
+    scored: list[Scored] = []
+    for store, readouts, o, d, final in zip(stores, chosen, found, drawn, val_final, strict=True):
+        targets = Targets(
+            accuracies=config.targets,
+            final=final[:, -1] - config.slack,
+            matched=matched[comparable(store)],
+        )
+        scored.append(_score(o, readouts, d, final, targets, config, rules))
+    return scored
+
+
+def _resamples(found: Sequence[Outcomes], config: ScoreConfig) -> list[Resamples]:
+    """The draws of every store; the same object for the same groups, which saves its memory."""
+    kept: list[tuple[np.ndarray, Resample]] = []
+
+    def draw(sample: Sample, role: Literal["val", "test"]) -> Resample:
+        for group, resample in kept:
+            if resample.role == role and np.array_equal(group, sample.group):
+                return resample
+        resample = Resample(
+            sample.group, config.n_resamples, config.seed, role=role, leave_out=config.bca
+        )
+        kept.append((sample.group, resample))
+        return resample
+
+    return [Resamples(val=draw(o.val, "val"), test=draw(o.test, "test")) for o in found]
+
+
+def _score(
+    o: Outcomes,
+    readouts: Sequence[Readout],
+    resamples: Resamples,
+    val_final: Estimate,
+    targets: Targets,
+    config: ScoreConfig,
+    rules: Fit | None,
+) -> Scored:
+    # Fixed loops and hindsight are always there, since the others are read against them.
+    hindsight = [readout.name for readout in oracles()]
+    wanted = (
+        None
+        if config.readouts is None
+        else {*config.readouts, *config.threshold, FIXED, *hindsight}
+    )
+    evaluations = [
+        evaluate_oracle(readout, o, resamples, targets)
+        if readout.kind == "oracle"
+        else evaluate(readout, o, resamples, targets, config.threshold.get(readout.name))
+        for readout in readouts
+        if wanted is None or readout.name in wanted
+    ]
+    null = None
+    if rules is not None:
+        points = [e.points for e in evaluations if e.readout.kind in REAL]
+        points += rule_points(rules(o.store), o, resamples)
+        evaluations.append(evaluate_bound(bound(), points, targets, o.test.loops))
+        null = null_points(o, resamples).path()
+    return Scored(
+        outcomes=o,
+        evaluations=evaluations,
+        targets=targets,
+        resamples=resamples,
+        final=resamples.test.means(o.test.correct),
+        val_final=val_final,
+        by_score={
+            ACCURACIES[name]: resamples.test.means(o.store.correct("test", name))
+            for name in o.store.score_names
+        },
+        null=null,
+    )
+
+
+def _readouts(store: Store, config: ScoreConfig) -> list[Readout]:
+    found = list_readouts(
+        store, gates=config.gates, cache_dir=config.cache_dir, min_depth=config.min_depth
+    )
+    return [*found, *oracles()]
+
+
+def _require_known(config: ScoreConfig, readouts: Sequence[Sequence[Readout]]) -> None:
+    """Raise where a readout is asked for that no store has."""
+    names = {readout.name for of_store in readouts for readout in of_store}
+    for name in config.readouts or ():
+        if name not in names:
+            raise UnknownNameError("readout", name, names)
+    rules = names - {readout.name for readout in oracles()}
+    for name in config.threshold:
+        if name not in rules:
+            raise UnknownNameError("readout", name, rules, "A threshold needs one.")

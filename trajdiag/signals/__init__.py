@@ -1,0 +1,1 @@
+"""Per-loop stopping signals."""

@@ -62,10 +62,12 @@ class Features:
                 np.clip(states, -_CLIP, _CLIP, out=found[t - 1, part, self.signals :])
         return found
 
-    def pieces(self, rows: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-        """The features of `rows`, piece by piece, and which of `rows` each piece is."""
-        for start in range(0, len(rows), PIECE):
-            part = slice(start, min(start + PIECE, len(rows)))
+    def pieces(
+        self, rows: NDArray[np.int64], size: int
+    ) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+        """The features of `rows`, `size` at a time, and which of `rows` each piece is."""
+        for start in range(0, len(rows), size):
+            part = slice(start, min(start + size, len(rows)))
             yield part, self.read(rows[part])
 
     def _narrow(self, states: NDArray[np.floating]) -> NDArray[np.float32]:

@@ -75,7 +75,9 @@ def fit_rules(
         rules = _fit(fit, held, cost, regressors, features.signals, min_depth, seed, progress)
         del fit, held
         for split, at in valued.items():
-            for part, read in features.pieces(store.rows(split)[at]):
+            for part, read in features.pieces(
+                store.rows(split)[at], most_examples(store, MOST_HELD)
+            ):
                 for regressor, rule in rules.items():
                     advantage = rule(read)
                     for k, price in enumerate(prices):

@@ -166,7 +166,7 @@ def test_other_examples_are_compared_unpaired_and_other_tasks_not_at_all(tmp_pat
 def test_a_reference_of_another_task_is_refused(tmp_path, monkeypatch):
     fixed = store(tmp_path / "fixed.zarr", need())
     joint = store(tmp_path / "joint.zarr", need())
-    monkeypatch.setattr("trajdiag.scoring.stores.comparable", lambda store: store.name)
+    monkeypatch.setattr("trajdiag.diagnosis.diagnosing.comparable", lambda store: store.name)
     assert diagnose([fixed, joint], **QUICK).config["references"] == {}
     with pytest.raises(ConfigError, match="reference joint shares its task with none"):
         diagnose(fixed, reference=joint, **QUICK)

@@ -26,5 +26,5 @@ def sort_by_high_bytes(x: NDArray[np.uint64], low_bytes: int) -> NDArray[np.uint
         digit = x.view(np.uint8)[place[byte] :: 8].astype(row.dtype)
         if digit[0] == digit[-1] and (digit == digit[0]).all():
             continue
-        x = csr_array((x, digit, row), shape=(1, 256)).tocsc().data
+        x = np.asarray(csr_array((x, digit, row), shape=(1, 256)).tocsc().data, dtype=np.uint64)
     return x

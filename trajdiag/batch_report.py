@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ def report(
     output: str | os.PathLike[str] | None = None,
     title: str | None = None,
     command: str | None = None,
+    progress: Callable[[str], None] = lambda line: None,
     **options: Any,
 ) -> Path:
     """Diagnose `stores` and write the report; gives the path of report.html.
@@ -28,7 +29,7 @@ def report(
     replaced, any other content refused. Arguments and errors are otherwise those of `diagnose`, and
     ReportError where the folder cannot be written.
     """
-    results = diagnose(stores, reference, command=command, **options)
+    results = diagnose(stores, reference, command=command, progress=progress, **options)
     if output is None:
         output = reports_folder(options.get("cache_dir")) / report_name(results)
     return write_report(results, output, title) / "report.html"

@@ -252,8 +252,9 @@ class Results:
         return {"results_version": RESULTS_VERSION, **_jsonable(dataclasses.asdict(self))}
 
     def to_json(self) -> str:
-        """One JSON document, the same bytes for the same results."""
-        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        """One JSON document, a row a line, the same bytes for the same results."""
+        tables = [f"{_text(key)}: {_lines(value)}" for key, value in self.to_dict().items()]
+        return "{\n" + ",\n".join(tables) + "\n}\n"
 
     def to_pandas(self, table: str) -> Any:
         """The rows of `table` as a pandas DataFrame with the fields as columns."""
@@ -280,6 +281,17 @@ ROW_TYPES = {
     "findings": Finding,
 }
 """The row type of every table of Results."""
+
+
+def _lines(value: Any) -> str:
+    """A list with an item a line; anything else on one."""
+    if not isinstance(value, list) or not value:
+        return _text(value)
+    return "[\n" + ",\n".join(map(_text, value)) + "\n]"
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def _jsonable(value: Any) -> Any:

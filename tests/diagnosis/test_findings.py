@@ -66,7 +66,7 @@ def test_a_store_in_which_nothing_is_wrong_has_nothing_blamed(good_findings):
 def test_the_verdict_says_that_nothing_matters(good):
     results = diagnose(good, **QUICK)
     assert results.verdict[0].startswith("Nothing that matters stands against the own gate of good")
-    assert results.verdict[1].startswith("Use ")
+    assert results.verdict[1].startswith("On good ")
 
 
 def test_every_finding_has_numbers_and_a_line_of_advice(tmp_path):

@@ -3,7 +3,14 @@
 from dataclasses import dataclass
 
 from trajdiag.diagnosis.evidence import Evidence, Part
-from trajdiag.diagnosis.regret import ACCURACY, INTEGRATED, LEARNABLE, TRAJECTORY, UNEXPOSED
+from trajdiag.diagnosis.regret import (
+    ACCURACY,
+    INTEGRATED,
+    LEARNABLE,
+    MISFIT,
+    TRAJECTORY,
+    UNEXPOSED,
+)
 from trajdiag.spans import Span
 
 TRAJECTORY_BOUND, READOUT_MISFIT = "trajectory-bound", "readout-misfit"
@@ -55,13 +62,20 @@ def causes(evidence: Evidence) -> list[Cause]:
 
 
 def blamed(evidence: Evidence) -> list[Cause]:
-    """The causes that the verdict names. What simple signals do not show is no fault of a gate that
-    sees it."""
+    """The causes that the verdict names, each loss once: what a gate leaves is told as misfit where
+    a simple signal finds it, as not exposed where only a learned rule does; what simple signals do
+    not show is no fault of a gate that sees it."""
     if evidence.chance.only:
         return []
     found = [cause for cause in causes(evidence) if cause.severity in ("high", "medium")]
-    sees = evidence.native and not shown(evidence, READOUT_MISFIT)
-    return [cause for cause in found if not (sees and cause.code == NOT_EXPOSED)]
+    left = shown(evidence, READOUT_MISFIT)
+    simple = any(map(matters, evidence.parts.get(MISFIT, ())))
+    learned = shown(evidence, NOT_EXPOSED)
+    kept = {
+        READOUT_MISFIT: simple or not learned,
+        NOT_EXPOSED: left or not evidence.native,
+    }
+    return [cause for cause in found if kept.get(cause.code, True)]
 
 
 def parts_of(evidence: Evidence, code: str) -> list[Part]:

@@ -1,11 +1,10 @@
 """Scores to causes: who loses which examples, and whose a shortfall is."""
 
-import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trajdiag.bound.rules import REGRESSORS, fit_rules
+from trajdiag.bound.rules import REGRESSORS, Rule, fit_rules
 from trajdiag.diagnosis.comparison import comparisons
 from trajdiag.diagnosis.evidence import gather
 from trajdiag.diagnosis.findings import find
@@ -77,13 +76,13 @@ def diagnose(
         opened = open_stores([*opened, store], config.cache_dir)
         wanted = store.name
     _require_swap(opened, config)
-    fit = functools.partial(
-        fit_rules,
-        regressors=config.bound,
-        min_depth=config.min_depth,
-        seed=config.seed,
-        progress=progress,
-    )
+
+    def fit(store: Store) -> Sequence[Rule]:
+        progress(f"fitting the learned bound of {store.name}: {', '.join(config.bound)}")
+        return fit_rules(
+            store, regressors=config.bound, min_depth=config.min_depth, seed=config.seed
+        )
+
     scored = score_stores(opened, config, fit)
     references = _references(scored, wanted)
     pairs = [(s, references.get(s.name)) for s in scored]

@@ -22,6 +22,7 @@ from trajdiag.readouts.readout import RELEASED
 from trajdiag.results import Finding
 from trajdiag.spans import Span
 
+_FIT = "Fit a gate: `trajdiag fit-gate --kind boosted --objective utility --utility any-later`"
 NO_CAUSE, TOO_FEW, CHANCE = "no-clear-cause", "too-few-examples", "chance"
 
 COLLAPSED = 0.95
@@ -79,7 +80,11 @@ def _readout_misfit(e: Evidence, cause: Cause) -> Finding:
         f"{e.readout} leaves {_amounts(e, READOUT_MISFIT)} on the table that a causal rule on "
         "the same frozen states reaches"
     )
-    advice = f"Keep the model and read it with {e.best} instead."
+    advice = (
+        f"Keep the model and read it with {e.best} instead."
+        if e.best != e.readout
+        else f"{_FIT} on the same states."
+    )
     return _finding(e, cause, message, advice, _numbers(e, READOUT_MISFIT))
 
 
@@ -88,9 +93,7 @@ def _not_exposed(e: Evidence, cause: Cause) -> Finding:
         f"a learned rule reads {_amounts(e, NOT_EXPOSED)} out of the frozen states that the best "
         f"simple signal, {e.simple}, does not show"
     )
-    advice = (
-        "Fit a readout: `trajdiag fit-gate --kind boosted --objective correctness`, or --kind mlp."
-    )
+    advice = f"{_FIT}, or --kind mlp; score takes it up by itself."
     return _finding(e, cause, message, advice, _numbers(e, NOT_EXPOSED))
 
 
@@ -277,8 +280,8 @@ def _unclear(e: Evidence) -> Finding:
     if not open_parts:
         sizes = f"{MATERIAL[ACCURACY]:g} loops, {100 * MATERIAL[INTEGRATED]:g} points"
         message = (
-            f"no part of what {e.readout} loses is clear of 0, of a size that matters ({sizes}) "
-            f"and a quarter of the whole: {_regret(e)}"
+            f"of what {e.readout} loses no part is at once clear of 0, of a size that matters "
+            f"({sizes}) and a quarter of the whole: {_regret(e)}"
         )
         return _plain(e, NO_CAUSE, "info", message, "Nothing to mend.", _regret_numbers(e))
     name, part, needed = open_parts[0]

@@ -23,8 +23,8 @@ from trajdiag.spans import Span
 _OWNERS = {
     TRAJECTORY_BOUND: "the trajectory's",
     READOUT_MISFIT: "the readout's",
-    NOT_EXPOSED: "the signals' (only a learned readout finds it)",
-    NOTHING_FINDS: "nobody's readout: nothing in these states finds it",
+    NOT_EXPOSED: "the readout's, where only a learned rule does better",
+    NOTHING_FINDS: "no readout's, since nothing in these states finds it",
 }
 _NAMES = {
     TRAJECTORY: "trajectory",
@@ -45,7 +45,7 @@ def verdict(stores: Sequence[Evidence]) -> list[str]:
     clauses = [_at_chance(e) for e in stores if e.chance.only] + [_cause(e) for e in caused]
     quiet = [e for e in told if e not in caused and e.store not in references]
     clauses += [_nothing(e) for e in quiet if not undecided(e)]
-    sentences = [_joined(clauses), _joined([_use(e) for e in told if _is_target(e)])]
+    sentences = [_joined(clauses), _joined([_use(e) for e in told])]
     unclear = [e for e in quiet if undecided(e)]
     if unclear:
         sentences.append(
@@ -56,12 +56,6 @@ def verdict(stores: Sequence[Evidence]) -> list[str]:
             "Intervals are over inputs, one training run a model: another seed may differ."
         )
     return [sentence for sentence in sentences if sentence]
-
-
-def _is_target(e: Evidence) -> bool:
-    """Whether the verdict advises a readout for the store: the models that are not to be replaced
-    by their reference, and those whose own gate is to blame."""
-    return e.reference is None or READOUT_MISFIT in {cause.code for cause in blamed(e)}
 
 
 def _at_chance(e: Evidence) -> str:
@@ -130,16 +124,18 @@ def _open(e: Evidence) -> str:
 
 
 def _use(e: Evidence) -> str:
-    tied = _names(e.tied)
+    tied = _names([name for name in e.tied if name != "native"])
+    instead = " instead of its own gate" if e.native and e.best != "native" else ""
     behind = e.bound
     learned = (
-        f"; a learned rule could add {behind.text(100, 2)} points over all budgets"
+        f", where the learned bound is {behind.text(100, 2)} points over all budgets ahead"
         if behind is not None and _clear(behind)
         else ""
     )
+    use = "keep its own gate" if e.best == "native" else f"use {e.best}{instead}"
     return (
-        f"use {e.best} on {e.store}: {e.accuracy.text(100, 1, '%')} right at "
-        f"{e.depth.text()} of {e.loops} loops, against {100 * e.final:.1f}% at full depth"
+        f"on {e.store} {use}: {e.accuracy.text(100, 1, '%')} right at {e.depth.text()} of "
+        f"{e.loops} loops, against {100 * e.final:.1f}% at full depth"
         + (f" ({tied} cannot be told apart from it)" if tied else "")
         + learned
     )

@@ -116,6 +116,7 @@ def _cell(row: ScoreRow | None, factor: float) -> str:
         return "-"
     digits = 1 if factor == 100 else 2
     shown = f"{row.value * factor:.{digits}f}"
-    if row.low is None or row.high is None:
+    if row.low is None:
         return shown
-    return f"{shown} [{row.low * factor:.{digits}f}, {row.high * factor:.{digits}f}]"
+    high = "not reached" if row.high is None else f"{row.high * factor:.{digits}f}"
+    return f"{shown} [{row.low * factor:.{digits}f}, {high}]"

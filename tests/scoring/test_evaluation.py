@@ -15,8 +15,8 @@ SLACK, EXAMPLES, LOOPS = 0.02, 400, 5
 def scored(tmp_path_factory):
     """A store whose margin has few values, so that every threshold is a candidate."""
     rng = np.random.default_rng(0)
-    needed = rng.integers(1, 7, EXAMPLES)
-    right = (np.arange(1, LOOPS + 1) >= needed[:, None]) ^ (rng.random((EXAMPLES, LOOPS)) < 0.08)
+    needed = rng.integers(1, 4, EXAMPLES)
+    right = (np.arange(1, LOOPS + 1) >= needed[:, None]) ^ (rng.random((EXAMPLES, LOOPS)) < 0.15)
     margin = np.where(right, 4.0, 3.0) + rng.integers(-3, 4, right.shape)
     store = planted(
         tmp_path_factory.mktemp("evaluation") / "coarse.zarr",

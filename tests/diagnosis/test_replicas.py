@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.trajectories import planted, solved_from
-from trajdiag.diagnosis.regret import LEARNABLE, MISFIT, REGRET, UNEXPOSED, regrets
+from trajdiag.diagnosis.regret import LEARNABLE, MISFIT, REGRET, UNEXPOSED, regrets, under_diagnosis
 from trajdiag.diagnosis.replicas import MEANS, over_seeds, replica_groups, replica_rows
 from trajdiag.extraction.freeze import extract
 from trajdiag.metrics.bootstrap import Resample, interval
@@ -256,3 +256,21 @@ def test_without_a_bound_replicas_have_no_regret(scored):
     (group,) = replica_groups(scored)
     rows = replica_rows(group, CONFIG.targets, CONFIG.spans, CONFIG.seed)
     assert not [row for row in rows if row.metric.endswith("/integrated")]
+
+
+def test_against_a_common_reference_the_trajectory_has_its_part(scored):
+    stores = [s.outcomes.store for s in scored if s.name in ("seed0", "seed1", "again")]
+    *group, reference = score_stores(stores, CONFIG, lambda store: [])
+    assert reference.name == "again"
+    references = {s.name: reference for s in group}
+    rows = replica_rows(group, (), CONFIG.spans, CONFIG.seed, references)
+    by = {row.metric: row.value for row in rows}
+    own = [
+        x.parts["trajectory_regret"][0]
+        for s in group
+        for x in regrets(s, reference, under_diagnosis(s))
+        if x.at == "integrated"
+    ]
+    assert by["trajectory_regret/integrated"] == pytest.approx(np.mean(own))
+    alone = replica_rows(group, (), CONFIG.spans, CONFIG.seed, {group[0].name: reference})
+    assert "trajectory_regret/integrated" not in {row.metric for row in alone}

@@ -103,7 +103,7 @@ def diagnose(
         replicas=[
             row
             for group in replica_groups(scored)
-            for row in replica_rows(group, config.targets, spans, config.seed)
+            for row in replica_rows(group, config.targets, spans, config.seed, references)
         ],
         findings=[finding for e in evidence for finding in find(e)],
         verdict=verdict(evidence),

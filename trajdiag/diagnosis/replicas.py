@@ -5,7 +5,7 @@ store's own estimate drew, which are the same for all that share their groups.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,9 +36,14 @@ def replica_groups(scored: Sequence[Scored]) -> list[list[Scored]]:
 
 
 def replica_rows(
-    group: Sequence[Scored], accuracies: Sequence[float], spans: Spans, seed: int
+    group: Sequence[Scored],
+    accuracies: Sequence[float],
+    spans: Spans,
+    seed: int,
+    references: Mapping[str, Scored] | None = None,
 ) -> list[ReplicaRow]:
-    """What every readout that all of them have reaches, over the group's seeds."""
+    """What every readout that all of them have reaches, over the group's seeds, and the parts of
+    regret over all budgets, against the stores' `references` where all have one."""
     shared = [
         e.readout.name for e in group[0].evaluations if all(s.get(e.readout.name) for s in group)
     ]
@@ -54,17 +59,19 @@ def replica_rows(
             rows.append(_row(group, name, f"depth@{accuracy}", depths, spans, seed, median=True))
             if all(np.isfinite(depth[0]) for depth in depths):
                 rows.append(_row(group, name, f"mean-depth@{accuracy}", depths, spans, seed))
-    return rows + _regret_rows(group, spans, seed)
+    return rows + _regret_rows(group, spans, seed, references or {})
 
 
-def _regret_rows(group: Sequence[Scored], spans: Spans, seed: int) -> list[ReplicaRow]:
-    """The parts of regret that every store has of itself, over all budgets."""
+def _regret_rows(
+    group: Sequence[Scored], spans: Spans, seed: int, references: Mapping[str, Scored]
+) -> list[ReplicaRow]:
     readouts = [under_diagnosis(s) for s in group]
     if len({e.readout.name for e in readouts}) > 1:
         return []
     found = []
+    against = references if all(s.name in references for s in group) else {}
     for s, e in zip(group, readouts, strict=True):
-        of_store = [x for x in regrets(s, None, e) if x.at == INTEGRATED]
+        of_store = [x for x in regrets(s, against.get(s.name), e) if x.at == INTEGRATED]
         found += [{**x.parts, REGRET: x.regret} for x in of_store]
     if len(found) < len(group):
         return []

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trajdiag.metrics.attribution import PARTS
-from trajdiag.metrics.bootstrap import Estimate, Resample, summed
-from trajdiag.metrics.crossings import Crossings
+from trajdiag.metrics.bootstrap import Estimate, Resample
 from trajdiag.metrics.difficulty import (
     difficulty_bins,
     means_by_bin,
@@ -19,6 +18,7 @@ from trajdiag.metrics.difficulty import (
 from trajdiag.metrics.frontier import Frontier, exit_depth, frontier, thin
 from trajdiag.metrics.points import Path, Points
 from trajdiag.readouts.readout import Readout
+from trajdiag.scoring.point_sums import PointSums
 from trajdiag.scoring.selection import (
     FINAL,
     GRID,
@@ -26,7 +26,6 @@ from trajdiag.scoring.selection import (
     THRESHOLD,
     Candidates,
     Outcomes,
-    Sample,
     Targets,
     accuracy_name,
     candidates,
@@ -152,7 +151,7 @@ def evaluate(
     values = readout.values(outcomes.store, "test")
     rule = readout.direction, readout.first_loop
     width = len(chosen.threshold)
-    val_means = resamples.val.means_of(_Sums(on_val, val, chosen, rule).of)
+    val_means = resamples.val.means_of(PointSums(on_val, val, chosen, rule).of)
     at = FINAL if threshold is None else THRESHOLD
     point = chosen.given
     if point is None:
@@ -163,7 +162,9 @@ def evaluate(
     bins = difficulty_bins(outcomes.difficulty, MOST_LEVELS)
     never = np.logical_not(test.correct.any(axis=1))
     cells = table_cells(leaves, bins.code, len(bins.centre), test.loops)
-    sums = _Sums(values, test, chosen, rule, also=np.concatenate([never[:, None], cells], axis=1))
+    sums = PointSums(
+        values, test, chosen, rule, also=np.concatenate([never[:, None], cells], axis=1)
+    )
     means = resamples.test.means_of(sums.of)
     depth, accuracy, early, rest = np.split(means, [width, 2 * width, 3 * width], axis=1)
     points = Points(
@@ -209,41 +210,6 @@ def evaluate(
             val_depth=val_means[0, chosen.own],
         ),
     )
-
-
-class _Sums:
-    """A readout's columns at every point, summed over units: exit loops, right answers and, with
-    further columns `also`, early exits and those."""
-
-    def __init__(
-        self,
-        values: NDArray[np.floating],
-        sample: Sample,
-        chosen: Candidates,
-        rule: tuple[str, int],
-        also: NDArray[np.bool_] | None = None,
-    ) -> None:
-        self._crossings = Crossings(values, sample.correct, chosen.threshold[1:], *rule)
-        self._also = also
-        first = sample.correct[:, :1]
-        columns = [np.ones_like(first, dtype=np.int8), first]
-        if also is not None:
-            columns.append(sample.correct.any(axis=1, keepdims=True) & ~first)
-        self._at_once = np.concatenate(columns, axis=1, dtype=np.int8)
-
-    def of(
-        self, rows: NDArray[np.int64], unit: NDArray[np.int64], units: int
-    ) -> NDArray[np.floating]:
-        """[unit, column]: of each quantity the point that leaves at loop 1, then the others."""
-        by_point = self._crossings.sums(rows, unit, units, early=self._also is not None)
-        quantities = self._at_once.shape[1]
-        at_once = summed(self._at_once[rows], unit, units)
-        found = np.concatenate(
-            [at_once[:, :, None], by_point.reshape(units, quantities, -1)], axis=2
-        ).reshape(units, -1)
-        if self._also is None:
-            return found
-        return np.concatenate([found, summed(self._also[rows], unit, units)], axis=1)
 
 
 def _val_points(means: Estimate, width: int) -> Points:

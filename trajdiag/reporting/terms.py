@@ -83,6 +83,17 @@ TERMS = (
         "each (exact McNemar test).",
     ),
     (
+        "Swap",
+        "The gap in area between the store read by one readout and the reference read by another, "
+        "shared between trajectory and readout: the mean over both orders of changing them "
+        "(Shapley). Interaction is what both bring together beyond each alone.",
+    ),
+    (
+        "Frozen fit",
+        "A fresh gate of one kind fitted on both frozen trajectories, the store’s less the "
+        "reference’s: what it does worse is the trajectory’s, not its training’s.",
+    ),
+    (
         "Right now, settled",
         "Right now: this loop’s prediction is right. Settled: more loops will not help, since it "
         "is right or no later loop is.",
@@ -97,21 +108,24 @@ TERMS = (
         "The model’s own gate, its CDF computed exactly. native-released is the same gate by the "
         "rule of Ouro’s released code, which rounds to the checkpoint’s dtype; "
         "native-continuation averages its logit over the tokens that score the choices, so it is "
-        "not known at the decision. Neither is weighed as a rule to choose.",
+        "not known at the decision; native-expected counts the loops beyond its expected depth, "
+        "which takes its later loops too. None of these is weighed as a rule to choose.",
     ),
     (
         "Findings",
         "Whose it is: trajectory-bound, the states lack it; nothing-finds, hindsight finds what no "
         "learned rule does; signal-not-exposed, a learned rule finds what no simple signal shows; "
         "readout-misfit, the model’s own gate leaves it on the table. High: at least half of the "
-        "whole; medium: at least a quarter; info: less, or nothing to mend. too-few-examples: the "
-        "data cannot tell. chance: the task is not learned, and nothing else is blamed.",
+        "whole; medium: at least a quarter; info: less, or nothing to mend. The verdict blames "
+        "high and medium, each loss once. too-few-examples: the data cannot tell. chance: the task "
+        "is not learned, and nothing else is blamed.",
     ),
     (
         "Intervals",
         "One seeded bootstrap over groups of examples, shared by everything compared, so that "
         "differences are paired; what validation chooses is chosen again in each resample. They "
-        "leave out the training seed, but for the numbers over training seeds.",
+        "leave out the training seed, but for the numbers over training seeds, where each resample "
+        "draws stores too.",
     ),
     (
         "Full-depth context",

@@ -109,7 +109,7 @@ TERMS = (
         "rule of Ouro’s released code, which rounds to the checkpoint’s dtype; "
         "native-continuation averages its logit over the tokens that score the choices, so it is "
         "not known at the decision; native-expected counts the loops beyond its expected depth, "
-        "which takes its later loops too. None of these is weighed as a rule to choose.",
+        "which takes its later loops too. These are never weighed as rules to choose.",
     ),
     (
         "Findings",

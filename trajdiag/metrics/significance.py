@@ -6,6 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+RARE = 10
+"""Resamples on the other side of 0 below which their share is too coarse."""
+
 
 def mcnemar_exact(only_first: int, only_second: int) -> float:
     """Two-sided p that two classifiers are right equally often, from the examples on which they
@@ -51,11 +54,17 @@ def bootstrap_p(estimate: NDArray[np.float64]) -> float | None:
     resamples on one side of it, at most 1.
 
     2 min((1 + #{<= 0}) / (R + 1), (1 + #{>= 0}) / (R + 1)) over the R finite resamples, the one
-    added so that it is never 0 (Davison and Hinkley 1997, section 4.2). None where the estimate, or
-    all but one of its resamples, is undefined.
+    added so that it is never 0 (Davison and Hinkley 1997, section 4.2). Fewer than RARE resamples
+    on that side cannot tell how small it is, and a correction for many comparisons needs to know:
+    there it is the normal tail at the estimate over its bootstrap standard error, where that is
+    smaller. None where the estimate, or all but one of its resamples, is undefined.
     """
     finite = estimate[1:][np.isfinite(estimate[1:])]
     if not np.isfinite(estimate[0]) or len(finite) < 2:
         return None
     side = min(np.count_nonzero(finite <= 0), np.count_nonzero(finite >= 0))
-    return min(1.0, 2 * (1 + side) / (len(finite) + 1))
+    p = min(1.0, 2 * (1 + side) / (len(finite) + 1))
+    error = float(finite.std())
+    if side < RARE and error > 0:
+        p = min(p, math.erfc(abs(float(estimate[0])) / error / math.sqrt(2)))
+    return p

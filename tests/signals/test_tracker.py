@@ -164,3 +164,33 @@ def test_bfloat16_states_are_read_exactly(arrays):
 def test_every_signal_says_which_end_means_stop():
     assert {signal.direction for signal in SIGNALS.values()} == {"high", "low"}
     assert all(signal.unit and signal.formula and signal.reference for signal in SIGNALS.values())
+
+
+@pytest.mark.parametrize("classes", [2, 3, 80])
+@pytest.mark.parametrize("scale", [1e20, 3e38])
+def test_every_signal_of_values_near_float32s_limit_is_finite_and_without_a_warning(scale, classes):
+    rng = np.random.default_rng(0)
+    hidden, logits = (
+        np.clip(scale * rng.normal(size=(60, LOOPS, size)), -3.4e38, 3.4e38).astype(np.float32)
+        for size in (D, classes)
+    )
+    hidden[:5, 2] = 0
+    for name, found in compute_signals(hidden, logits).items():
+        assert np.isfinite(found[:, SIGNALS[name].first_loop - 1 :]).all(), name
+        assert np.isnan(found[:, : SIGNALS[name].first_loop - 1]).all(), name
+
+
+def test_a_signal_beyond_float32_is_its_largest_number():
+    states = np.array([[[3e38], [-3e38], [-3e38]]], np.float32)
+    logits = np.array([[[3e38, -3e38], [-3e38, 3e38], [1e38, -1e38]]], np.float32)
+    found = compute_signals(states, logits)
+    largest = np.finfo(np.float32).max
+    np.testing.assert_allclose(found["logit_margin"], [[largest, largest, 2e38]], rtol=1e-6)
+    for name in ("kl_current_previous", "kl_previous_current"):
+        np.testing.assert_array_equal(found[name][:, 1], largest, err_msg=name)
+    np.testing.assert_array_equal(found["hidden_displacement"][0, 1:], [largest, 0])
+    np.testing.assert_allclose(found["js"][0, 1:], np.log(2), rtol=1e-6)
+    moved_from_nothing = compute_signals(
+        np.float32([[[0.0], [0.0], [1.0], [0.0]]]), None, ["relative_change"]
+    )
+    assert moved_from_nothing["relative_change"][0, 1:].tolist() == [0, 1, largest]

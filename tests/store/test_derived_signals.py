@@ -1,9 +1,11 @@
 """Signals that a store does not keep come from its states and logits, once, in little memory."""
 
+import dataclasses
 import tracemalloc
 
 import numpy as np
 import pytest
+import torch
 
 from tests.store.planted import planted
 from trajdiag.errors import NonFiniteError
@@ -113,3 +115,17 @@ def test_deriving_holds_no_copy_of_the_states(tmp_path):
     peak(20)
     a_copy = 5 * 512 * 4
     assert (peak(6000) - peak(2000)) / 4000 < 0.05 * a_copy
+
+
+def test_signals_of_values_near_float32s_limit_are_finite_kept_and_derived(tmp_path):
+    arrays = planted(loops=5)
+    limit = 3.4e38
+    rng = np.random.default_rng(0)
+    for name in ("hidden", "logits"):
+        values = 3e38 * rng.normal(size=getattr(arrays, name).shape)
+        values = np.clip(values, -limit, limit).astype(np.float32)
+        arrays = dataclasses.replace(arrays, **{name: torch.from_numpy(values)})
+    store = made(tmp_path / "x.zarr", arrays)
+    for name in store.signal_names:
+        found = store.signal(name, "test")[:, SIGNALS[name].first_loop - 1 :]
+        assert np.isfinite(found).all(), name

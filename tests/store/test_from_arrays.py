@@ -50,6 +50,14 @@ def test_a_value_that_is_not_finite_is_placed(tmp_path, array, value):
     assert not list(tmp_path.iterdir())
 
 
+def test_doubles_beyond_float32_are_refused(tmp_path):
+    given = arguments()
+    given["logits"] = given["logits"].double()
+    given["logits"][3, 2, 1] = 1e39
+    with pytest.raises(NonFiniteError, match=r"logits of example 3 at loop 3 is .* beyond float32"):
+        from_arrays(tmp_path / "x.zarr", **given)
+
+
 def test_large_finite_values_pass(tmp_path):
     given = arguments()
     given["hidden"] = torch.full_like(given["hidden"], 3e38)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-ABSENT = -1e29
-"""Logits below are of classes that a row does not have: see `trajdiag.store.schema.PADDED`."""
+ABSENT = -1e31, -1e29
+"""Logits between are of classes that a row does not have: see `trajdiag.store.schema.PADDED`."""
 
 _DIVERGENCES = {"kl_current_previous", "kl_previous_current", "js"}
 _MIN_P = 0.1
@@ -149,13 +149,19 @@ class _MinP:
 
 
 def _min_p(now: Prediction) -> _MinP:
-    present = now.z > ABSENT
-    count = present.sum(1, keepdim=True).to(now.z.dtype)
     highest = now.z.gather(1, now.top[:, None])
+    present = ~_absent(now.z) | (now.z == highest)  # the class that is predicted is never absent
+    count = present.sum(1, keepdim=True).to(now.z.dtype)
     noise = now.z - highest < math.log(_MIN_P)
     log_weight = torch.where(noise, -count.log(), now.log_p)
     weight = log_weight.exp() * present
     return _MinP(log_weight=log_weight, weight=weight, total=weight.sum(1))
+
+
+def _absent(z: Tensor) -> Tensor:
+    """Whether the logits `z` are of classes that a row does not have."""
+    lowest, highest = ABSENT
+    return (z > lowest) & (z < highest)
 
 
 def _beyond_linear(r: Tensor) -> Tensor:
@@ -201,7 +207,7 @@ def read(logits: Tensor) -> Prediction:
         "logit_margin": -runner,
         "probability_margin": -torch.logaddexp(log_miss, log_runner).clamp(max=0.0),
     }
-    decided = runner < ABSENT  # the row has one class only
+    decided = _absent(highest + runner)  # the row has one class only
     if bool(decided.any()):
         signals = {name: values.masked_fill(decided, 0.0) for name, values in signals.items()}
     return Prediction(

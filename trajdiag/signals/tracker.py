@@ -1,7 +1,8 @@
 """Computing the stopping signals: how sure the readout looks, and how much the loop still changes.
 
 All are computed in float64, those of probabilities in log space, so that a saturated softmax still
-ranks, and stored as float32.
+ranks, and stored as float32: what is beyond its range becomes its largest number, so that a signal
+is finite wherever it is defined.
 """
 
 from collections.abc import Iterable
@@ -16,6 +17,8 @@ from trajdiag.signals.registry import KEPT, SIGNALS, Signal
 from trajdiag.signals.states import StateTracker
 
 __all__ = ["KEPT", "SIGNALS", "Signal", "SignalTracker", "compute_signals"]
+
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 class SignalTracker:
@@ -50,8 +53,8 @@ class SignalTracker:
     ) -> dict[str, Tensor]:
         """Read the next loop: `hidden` [row, d_model], `logits` [row, class], of any float dtype.
 
-        Gives the signals by name, float64 [row], NaN before a signal's first loop. What no signal
-        reads may be left out; a ValueError says where one does.
+        Gives the signals by name, float64 [row] in float32's range, NaN before a signal's first
+        loop. What no signal reads may be left out; a ValueError says where one does.
         """
         found: dict[str, Tensor] = {}
         for tracker, given, what in (
@@ -67,7 +70,7 @@ class SignalTracker:
         if missing and read is not None:
             undefined = torch.full_like(read[:, 0], torch.nan, dtype=torch.float64)
             found |= dict.fromkeys(missing, undefined)
-        return {name: found[name] for name in self.names}
+        return {name: found[name].clamp(-_LARGEST, _LARGEST) for name in self.names}
 
 
 def compute_signals(

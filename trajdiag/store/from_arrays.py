@@ -207,7 +207,9 @@ def _require_finite(name: str, values: Tensor) -> None:
         bad = (~torch.isfinite(values[start : start + 4096])).nonzero()
         if len(bad):
             example, loop = start + int(bad[0, 0]), int(bad[0, 1]) + 1
-            raise NonFiniteError(f"{name} of example {example} at loop {loop} is NaN or infinite")
+            raise NonFiniteError(
+                f"{name} of example {example} at loop {loop} is NaN, infinite or beyond float32"
+            )
 
 
 def _digest(*arrays: Tensor | None) -> str:

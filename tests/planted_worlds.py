@@ -103,7 +103,7 @@ def hidden_signal(path, seed=0) -> Store:
     )
 
 
-def pure_luck(path, seed=0) -> Store:
+def pure_luck(path, seed=0, split=None) -> Store:
     """Answers that have nothing to do with the questions."""
     rng = np.random.default_rng(seed)
     target = np.random.default_rng([seed, 99]).integers(0, CLASSES, EXAMPLES)
@@ -116,5 +116,6 @@ def pure_luck(path, seed=0) -> Store:
         shown=rng.normal(size=right.shape),
         gate_logit=rng.normal(0, 2.0, right.shape),
         predicted=predicted,
+        split=split,
         seed=seed,
     )

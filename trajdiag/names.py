@@ -3,6 +3,8 @@
 import dataclasses
 import re
 from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
 
 from trajdiag.errors import ConfigError, UnknownNameError
 
@@ -28,3 +30,13 @@ def require_options(function: str, config: type, options: Iterable[str], *more: 
     for option in options:
         if option not in known:
             raise UnknownNameError(f"option of {function}", option, [*known, *more])
+
+
+def require_kind(config: Any, kind: type[int] | type[float], *options: str) -> None:
+    """Raise ConfigError where one of the `options` of `config` is no number of this kind."""
+    for option in options:
+        value = getattr(config, option)
+        whole = isinstance(value, Integral) and not isinstance(value, bool)
+        if not whole and (kind is int or not isinstance(value, Real)):
+            wanted = "a whole number" if kind is int else "a number"
+            raise ConfigError(f"{option} must be {wanted}, got {value!r}")

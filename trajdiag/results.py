@@ -7,6 +7,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from trajdiag.errors import UnknownNameError
+
 RESULTS_VERSION = 1
 
 
@@ -257,9 +259,12 @@ class Results:
         return "{\n" + ",\n".join(tables) + "\n}\n"
 
     def to_pandas(self, table: str) -> Any:
-        """The rows of `table` as a pandas DataFrame with the fields as columns."""
+        """The rows of `table` as a pandas DataFrame with the fields as columns. Raises
+        UnknownNameError for a table that there is not."""
         import pandas as pd
 
+        if table not in ROW_TYPES:
+            raise UnknownNameError("table", table, ROW_TYPES)
         row_type = ROW_TYPES[table]
         columns = [f.name for f in dataclasses.fields(row_type)]
         return pd.DataFrame(

@@ -1,10 +1,12 @@
 """Diagnoses of planted stores whose cause is known."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 from tests.trajectories import planted, solved_from
-from trajdiag.diagnosis.diagnosing import diagnose
+from trajdiag.diagnosis.diagnosing import DiagnoseConfig, diagnose
 from trajdiag.errors import ConfigError, UnknownNameError
 
 LOOPS, EXAMPLES = 5, 2000
@@ -165,10 +167,38 @@ def test_other_examples_are_compared_unpaired_and_other_tasks_not_at_all(tmp_pat
 def test_a_reference_of_another_task_is_refused(tmp_path, monkeypatch):
     fixed = store(tmp_path / "fixed.zarr", need())
     joint = store(tmp_path / "joint.zarr", need())
-    monkeypatch.setattr("trajdiag.diagnosis.diagnosing.comparable", lambda store: store.name)
+    for alike in ("comparable", "kindred"):
+        monkeypatch.setattr(f"trajdiag.diagnosis.diagnosing.{alike}", lambda store: store.name)
     assert diagnose([fixed, joint], **QUICK).config["references"] == {}
     with pytest.raises(ConfigError, match="reference joint shares its task with none"):
         diagnose(fixed, reference=joint, **QUICK)
+
+
+def test_a_reference_alone_is_refused(tmp_path):
+    fixed = store(tmp_path / "fixed.zarr", need())
+    with pytest.raises(ConfigError, match="reference fixed is the only store"):
+        diagnose(fixed, reference=fixed, **QUICK)
+
+
+def test_arrays_of_other_examples_are_compared_only_where_the_user_says_so(tmp_path):
+    fixed = store(tmp_path / "fixed.zarr", need())
+    ids = np.array([f"other-{i}" for i in range(EXAMPLES)])
+    other = store(tmp_path / "other.zarr", need(1) + 1, gate=1.0, ids=ids)
+    assert diagnose([fixed, other], **QUICK).config["references"] == {}
+    results = diagnose([fixed, other], reference=fixed, **QUICK)
+    assert results.config["references"] == {"other": "fixed"}
+    assert "hold other examples" in results.verdict[-1]
+
+
+def test_one_group_has_no_interval_and_nothing_is_told_from_it(tmp_path):
+    alone = store(tmp_path / "alone.zarr", need(), gate=0.3, group=np.zeros(EXAMPLES, int))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        results = diagnose(alone, **QUICK)
+    codes = {finding.code for finding in results.findings}
+    assert "too-few-examples" in codes
+    assert not codes & {"readout-misfit", "no-clear-cause", "chance"}
+    assert any(sentence.startswith("The data cannot tell") for sentence in results.verdict)
 
 
 def test_every_store_has_a_finding_and_the_verdict_is_three_sentences_at_most(tmp_path):
@@ -193,6 +223,30 @@ def test_an_unknown_regressor_or_swap_is_refused_by_name(tmp_path):
         diagnose(fixed, bound=("forest",))
     with pytest.raises(UnknownNameError, match="unknown readout 'entropi'"):
         diagnose(fixed, swap=("entropi", "fixed"), **QUICK)
+    with pytest.raises(ConfigError, match="a swap needs two readouts that two of the stores have"):
+        diagnose(fixed, swap=("entropy", "fixed"), **QUICK)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"bound": "ridge"}, "bound must be a list of names, not one text"),
+        ({"bound": ()}, "bound needs regressors"),
+        ({"bound": ("ridge", "ridge")}, "each once"),
+        ({"swap": "entropy"}, "swap must be a list of names"),
+        ({"swap": ("a", "b", "c")}, "swap needs two readouts, got 3"),
+        ({"targets": 0.9}, "targets must be a list of shares"),
+        ({"seed": "0"}, "seed must be a whole number"),
+        ({"n_resamples": 50.5}, "n_resamples must be a whole number"),
+        ({"n_resamples": 1}, "n_resamples must be at least 2"),
+        ({"confidence": "0.9"}, "confidence must be a number"),
+        ({"min_depth": True}, "min_depth must be a whole number"),
+        ({"intervals": "basic"}, "intervals must be percentile or bca"),
+    ],
+)
+def test_odd_options_are_one_line(options, words):
+    with pytest.raises(ConfigError, match=words):
+        DiagnoseConfig(**options)
 
 
 def test_the_same_seed_gives_the_same_bytes(tmp_path):

@@ -211,6 +211,25 @@ def test_chance_where_answers_have_nothing_to_do_with_questions(tmp_path, good_f
     assert "chance" not in good_findings
 
 
+def test_a_task_of_one_class_or_of_few_inputs_is_not_said_to_be_at_chance(tmp_path):
+    split = np.repeat(["fit", "val", "test"], [1000, 980, 20])
+    assert "chance" not in of(tmp_path, pure_luck, split=split)
+
+
+def test_the_gate_is_kept_where_the_best_cannot_be_told_from_it(tmp_path, good):
+    verdict = diagnose(good, **QUICK).verdict
+    assert "keep its own gate" in verdict[1]
+    assert "instead of its own gate" not in verdict[1]
+
+
+def test_drift_is_told_by_its_direction(tmp_path):
+    split = np.repeat(["fit", "val", "test"], [800, 600, 600])
+    gate = np.where(solved_from(np.random.default_rng(0).integers(1, 5, EXAMPLES)), 6.0, -6.0)
+    gate = gate + np.where(split == "test", 4.0, 0.0)[:, None]
+    codes = of(tmp_path, solved, gate=gate, split=split)
+    assert "loops shallower" in codes["threshold-drift"].message
+
+
 def test_too_few_examples_where_the_interval_holds_more_than_it_tells(tmp_path):
     rng = np.random.default_rng(7)
     needed = rng.integers(1, 5, EXAMPLES)

@@ -1,5 +1,6 @@
 """Whose a store's shortfall is: the parts of regret that are clear of 0 and large enough."""
 
+import math
 from dataclasses import dataclass
 
 from trajdiag.diagnosis.evidence import Evidence, Part
@@ -91,28 +92,43 @@ def matters(part: Part) -> bool:
 def shown(evidence: Evidence, code: str) -> bool:
     """Whether a cause matters in some unit, and is contradicted by none."""
     parts = parts_of(evidence, code)
-    return any(map(matters, parts)) and not any(part.span.negative for part in parts)
+    against = (p.span.negative or p.span.value <= -MATERIAL[p.at] for p in parts)
+    return any(map(matters, parts)) and not any(against)
 
 
-def undecided(evidence: Evidence) -> list[tuple[str, Part, int]]:
-    """Parts of a size that matters whose interval holds 0, with the examples that would decide."""
+def undecided(evidence: Evidence) -> list[tuple[str, Part, int | None]]:
+    """Parts of a size that matters whose interval holds 0 or is missing, with the test inputs that
+    would decide; None where there is nothing to reckon from."""
     found = []
     for name, parts in evidence.parts.items():
         for part in parts:
             span = part.span
-            if span.low is None or span.high is None or span.value < MATERIAL[part.at]:
+            if span.value < MATERIAL[part.at]:
                 continue
-            if span.low <= 0:
-                needed = evidence.n * ((span.value - span.low) / span.value) ** 2
-                found.append((name, part, round(needed)))
+            if span.low is None or span.high is None:
+                found.append((name, part, None))
+            elif span.low <= 0:
+                ratio = max(1.2, ((span.value - span.low) / span.value) ** 2)
+                found.append((name, part, math.ceil(ratio * evidence.n)))
     return found
 
 
-def amount(at: str, span: Span | None) -> str:
+def decides(needed: int | None) -> str:
+    """How many test inputs would decide."""
+    if needed is None:
+        return "val and test need more than one input each for an interval"
+    return f"about {needed:,} would decide it"
+
+
+def amount(evidence: Evidence, at: str, span: Span | None) -> str:
     """A part of regret with its unit."""
     if span is None:
         return "an unknown amount"
-    unit = "loops at equal accuracy" if at == ACCURACY else "accuracy points over all budgets"
+    unit = (
+        f"loops at {100 * evidence.matched:.1f}% accuracy"
+        if at == ACCURACY
+        else "accuracy points over all budgets"
+    )
     return f"{short(at, span)} {unit}"
 
 

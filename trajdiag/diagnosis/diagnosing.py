@@ -1,5 +1,6 @@
 """Scores to causes: who loses which examples, and whose a shortfall is."""
 
+import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,12 +24,15 @@ from trajdiag.scoring.stores import (
     ScoreConfig,
     StoreLike,
     comparable,
+    kindred,
     open_stores,
     score_stores,
     tables,
 )
 from trajdiag.spans import Spans
 from trajdiag.store.reader import Store, open_store
+
+SEVERITIES = ("high", "medium", "info")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,11 +47,16 @@ class DiagnoseConfig(ScoreConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for option in ("bound", "swap"):
+            if isinstance(getattr(self, option), str):
+                raise ConfigError(f"{option} must be a list of names, not one text")
         for regressor in self.bound:
             if regressor not in REGRESSORS:
                 raise UnknownNameError("regressor", regressor, REGRESSORS)
-        if not self.bound:
-            raise ConfigError(f"bound needs a regressor: {', '.join(REGRESSORS)}")
+        if not self.bound or len(set(self.bound)) < len(self.bound):
+            raise ConfigError(f"bound needs regressors, each once: {', '.join(REGRESSORS)}")
+        if self.swap is not None and len(self.swap) != 2:
+            raise ConfigError(f"swap needs two readouts, got {len(self.swap)}")
 
 
 def diagnose(
@@ -75,7 +84,10 @@ def diagnose(
         store = open_store(reference, config.cache_dir)
         opened = open_stores([*opened, store], config.cache_dir)
         wanted = store.name
-    _require_swap(opened, config)
+        if len(opened) == 1:
+            raise ConfigError(f"reference {wanted} is the only store; name the stores to compare")
+    alike = comparable if reference is None else kindred
+    config = _with_swap(opened, config)
 
     def fit(store: Store) -> Sequence[Rule]:
         progress(f"fitting the learned bound of {store.name}: {', '.join(config.bound)}")
@@ -83,8 +95,8 @@ def diagnose(
             store, regressors=config.bound, min_depth=config.min_depth, seed=config.seed
         )
 
-    scored = score_stores(opened, config, fit)
-    references = _references(scored, wanted)
+    scored = score_stores(opened, config, fit, alike)
+    references = _references(scored, wanted, alike)
     pairs = [(s, references.get(s.name)) for s in scored]
     spans = config.spans
     evidence = [gather(s, r, spans, config.seed) for s, r in pairs]
@@ -105,31 +117,44 @@ def diagnose(
             for group in replica_groups(scored)
             for row in replica_rows(group, config.targets, spans, config.seed, references)
         ],
-        findings=[finding for e in evidence for finding in find(e)],
+        findings=sorted(
+            (finding for e in evidence for finding in find(e)),
+            key=lambda finding: SEVERITIES.index(finding.severity),
+        ),
         verdict=verdict(evidence),
         config={**scores.config, "references": {s.name: r.name for s, r in pairs if r is not None}},
     )
 
 
-def _require_swap(stores: Sequence[Store], config: DiagnoseConfig) -> None:
-    """Raise where the swap is of a readout that no store has."""
+def _with_swap(stores: Sequence[Store], config: DiagnoseConfig) -> DiagnoseConfig:
+    """The options with the swap's two readouts among those scored. Raises where they are one, or
+    where fewer than two stores have both."""
     if config.swap is None:
-        return
-    names = {
-        readout.name
+        return config
+    of_store = [
+        {r.name for r in list_readouts(store, gates=config.gates, cache_dir=config.cache_dir)}
         for store in stores
-        for readout in list_readouts(store, gates=config.gates, cache_dir=config.cache_dir)
-    }
+    ]
     for name in config.swap:
-        if name not in names:
-            raise UnknownNameError("readout", name, names)
+        if not any(name in names for names in of_store):
+            raise UnknownNameError("readout", name, set().union(*of_store))
+    if len(set(config.swap)) < 2 or sum(names >= set(config.swap) for names in of_store) < 2:
+        raise ConfigError(
+            "a swap needs two readouts that two of the stores have, got "
+            + " and ".join(config.swap)
+        )
+    if config.readouts is None:
+        return config
+    return dataclasses.replace(config, readouts=(*config.readouts, *config.swap))
 
 
-def _references(scored: Sequence[Scored], wanted: str | None) -> dict[str, Scored]:
+def _references(
+    scored: Sequence[Scored], wanted: str | None, alike: Callable[[Store], str]
+) -> dict[str, Scored]:
     """The reference of each store that has one; a reference has none itself."""
     tasks: dict[str, list[Scored]] = {}
     for s in scored:
-        tasks.setdefault(comparable(s.outcomes.store), []).append(s)
+        tasks.setdefault(alike(s.outcomes.store), []).append(s)
     found = {}
     for group in tasks.values():
         named = next((s for s in group if s.name == wanted), None)

@@ -17,11 +17,13 @@ from trajdiag.metrics.frontier import exit_depth
 from trajdiag.metrics.luck import null_first_right
 from trajdiag.metrics.oracle import first_right, stays_right
 from trajdiag.metrics.significance import holm
-from trajdiag.readouts.readout import BOUND, FIXED, ReleasedRule, released_rule
+from trajdiag.readouts.readout import BOUND, FIXED, NATIVE, ReleasedRule, released_rule
 from trajdiag.scoring.evaluation import MOST_LEVELS, REAL, Evaluation, Scored, best, table_cells
 from trajdiag.scoring.hindsight import STAYS
 from trajdiag.spans import Span, Spans
 
+LEAST_INPUTS = 30
+"""Test inputs below which nothing is said to be at chance."""
 UNITS = (INTEGRATED, ACCURACY)
 """What causes are weighed in: accuracy over all budgets, and loops at equal accuracy."""
 COLLAPSE_GRID = np.linspace(0.05, 0.95, 19)
@@ -51,11 +53,13 @@ class Chance:
     """Test accuracy of the loop or readout that is furthest above it."""
     beaten: bool
     """Whether any is above it, after Holm's correction."""
+    tellable: bool
+    """Whether there are inputs enough, of more than one class, to tell."""
 
     @property
     def only(self) -> bool:
         """Whether it says nothing."""
-        return self.p > 0.05 and not self.beaten
+        return self.tellable and self.p > 0.05 and not self.beaten
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,18 +87,27 @@ class Evidence:
     """Its examples: ok, trajectory, early, late."""
     lost: Span
     """early + late: some loop was right."""
+    matched: float
+    """The accuracy at which loops are compared."""
     best: str
-    """The rule that val prefers by area."""
+    """The rule to use: the one that val prefers by area, or the model's own gate where the data
+    cannot tell them apart."""
+    fitted: bool
+    """Whether it is a gate fitted on the frozen states."""
     depth: Span
     """Its mean exit depth at its operating point."""
     accuracy: Span
     """Its accuracy there."""
+    own: tuple[float, float] | None
+    """Depth and accuracy of the model's own gate at its operating point."""
+    gain: Span | None
+    """Area of `best` less that of the model's own gate."""
     bound: Span | None
     """Area of the learned bound less that of `best`."""
     final: float
     """Accuracy of the last loop."""
     tied: Sequence[str]
-    """Readouts whose area cannot be told from the best one's."""
+    """Other rules whose area cannot be told from the best one's, after Holm's correction."""
     chance: Chance
     overthinking: Span
     """Share of examples right earlier and wrong at the end, less what luck explains."""
@@ -124,7 +137,8 @@ class Evidence:
 
 def gather(s: Scored, r: Scored | None, spans: Spans, seed: int) -> Evidence:
     """The evidence about `s`, against the reference `r`."""
-    under, top = under_diagnosis(s), best(s.evaluations, "area")
+    under, native = under_diagnosis(s), s.get(NATIVE)
+    top, tied = _best(s, spans)
     split = {x.at: x for x in regrets(s, r, under)}
     assert under.shares is not None and under.drift is not None
     shares = {part: under.shares[:, column] for column, part in enumerate(PARTS)}
@@ -152,12 +166,16 @@ def gather(s: Scored, r: Scored | None, spans: Spans, seed: int) -> Evidence:
         },
         shares={part: spans.sure(estimate) for part, estimate in shares.items()},
         lost=spans.sure(lost),
+        matched=float(s.targets.matched[0]),
         best=top.readout.name,
+        fitted=top.readout.kind == "gate",
         depth=spans.sure(top.estimates[f"depth@{top.at}"]),
         accuracy=spans.sure(top.estimates[f"accuracy@{top.at}"]),
+        own=None if native is None else _at(native),
+        gain=None if native is None else spans.of(difference(s, top, s, native, "area")),
         bound=None if bound is None else spans.of(difference(s, bound, s, top, "area")),
         final=float(s.final[0, -1]),
-        tied=_tied(s, top, spans),
+        tied=tied,
         chance=_chance(s, seed),
         overthinking=spans.sure(_overthinking(s)),
         peak=spans.sure(s.final[:, peak_loop - 1] - s.final[:, -1]),
@@ -189,13 +207,29 @@ def _parts(split: Mapping[str, Regret], spans: Spans) -> dict[str, list[Part]]:
     return found
 
 
-def _tied(s: Scored, top: Evaluation, spans: Spans) -> list[str]:
-    differences = {
-        e.readout.name: spans.sure(difference(s, top, s, e, "area"))
+def _best(s: Scored, spans: Spans) -> tuple[Evaluation, list[str]]:
+    """The rule to use, and the others that the data cannot tell from the one that val prefers."""
+    top = best(s.evaluations, "area")
+    others = [
+        e
         for e in s.evaluations
         if e is not top and e.readout.kind in REAL and e.readout.kind != "fixed"
-    }
-    return [name for name, span in differences.items() if not span.positive]
+    ]
+    behind = [difference(s, top, s, e, "area") for e in others]
+    adjusted = holm([spans.p(x) for x in behind])
+    level = 1 - spans.confidence
+    tied = [
+        e
+        for e, x, p in zip(others, behind, adjusted, strict=True)
+        if not spans.sure(x).positive or (p is not None and p > level)
+    ]
+    chosen = next((e for e in tied if e.readout.kind == "native"), top)
+    return chosen, [e.readout.name for e in (top, *tied) if e is not chosen] if tied else []
+
+
+def _at(e: Evaluation) -> tuple[float, float]:
+    depth, accuracy = (float(e.estimates[f"{what}@{e.at}"][0]) for what in ("depth", "accuracy"))
+    return depth, accuracy
 
 
 def _chance(s: Scored, seed: int) -> Chance:
@@ -211,15 +245,16 @@ def _chance(s: Scored, seed: int) -> Chance:
         majority=float(majority[0, 0]),
         best=float(max(level[0] for level in levels)),
         beaten=any(p is not None and p <= 0.05 for p in adjusted),
+        tellable=s.resamples.test.n_groups >= LEAST_INPUTS and len(np.unique(test.target)) > 1,
     )
 
 
 def _one_sided(estimate: Estimate) -> float | None:
     """Normal p that an estimate is not above 0; the bootstrap's own share cannot be small enough
     for many comparisons."""
-    spread = float(np.nanstd(estimate[1:]))
-    if not np.isfinite(estimate[0]) or not np.isfinite(spread):
+    if not np.isfinite(estimate).all():
         return None
+    spread = float(estimate[1:].std())
     if spread == 0:
         return 0.0 if estimate[0] > 0 else 1.0
     return 1 - NormalDist().cdf(float(estimate[0]) / spread)
@@ -263,8 +298,9 @@ def _commonest(depth: NDArray[np.integer]) -> float:
 
 
 def _modal(e: Evaluation) -> tuple[float, int] | None:
-    """Mean share, over exit probabilities, of the commonest exit depth, and that depth at 1/2."""
-    if e.readout.scale != "hazard" or e.exits is None:
+    """Mean share, over exit probabilities, of the commonest exit depth, and that depth at 1/2; None
+    for what is no gate or may not leave from loop 1 on."""
+    if e.readout.scale != "hazard" or e.exits is None or e.readout.first_loop > 1:
         return None
     thresholds = -np.log1p(-COLLAPSE_GRID)
     exits = exit_depth(e.exits.values, thresholds, e.readout.direction, e.readout.first_loop)

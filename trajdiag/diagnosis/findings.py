@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 
 from trajdiag.diagnosis.causes import (
     CAUSES,
-    MATERIAL,
+    LIMIT,
+    MEDIUM,
     NOT_EXPOSED,
     NOTHING_FINDS,
     READOUT_MISFIT,
@@ -12,12 +13,14 @@ from trajdiag.diagnosis.causes import (
     Cause,
     amount,
     causes,
+    decides,
     matters,
     parts_of,
+    short,
     undecided,
 )
 from trajdiag.diagnosis.evidence import Evidence
-from trajdiag.diagnosis.regret import ACCURACY, INTEGRATED
+from trajdiag.diagnosis.regret import LEARNABLE, MISFIT
 from trajdiag.diagnosis.symptoms import finding_of, released, symptoms
 from trajdiag.results import Finding
 
@@ -51,14 +54,16 @@ def _trajectory_bound(e: Evidence, cause: Cause) -> Finding:
             "intervals leave out the seeds"
         )
         numbers = _numbers(e, TRAJECTORY_BOUND)
-    advice = "No readout recovers this: train the states otherwise (another prior, a lighter gate)."
+    advice = "No readout recovers this: train the states otherwise" + (
+        " (another prior, less pressure on the gate)." if e.native else "."
+    )
     return _finding(e, cause, message, advice, numbers)
 
 
 def _readout_misfit(e: Evidence, cause: Cause) -> Finding:
     message = (
         f"{e.readout} leaves {_amounts(e, READOUT_MISFIT)} on the table that a causal rule on "
-        "the same frozen states reaches"
+        f"the same frozen states reaches ({_inner(e)})"
     )
     advice = (
         f"Keep the model and read it with {e.best} instead."
@@ -73,7 +78,11 @@ def _not_exposed(e: Evidence, cause: Cause) -> Finding:
         f"a learned rule reads {_amounts(e, NOT_EXPOSED)} out of the frozen states that the best "
         f"simple signal, {e.simple}, does not show"
     )
-    advice = f"{_FIT}, or --kind mlp; score takes it up by itself."
+    advice = (
+        f"Read the states with {e.best}, which is fitted on them."
+        if e.fitted
+        else f"{_FIT}, or --kind mlp; score takes it up by itself."
+    )
     return _finding(e, cause, message, advice, _numbers(e, NOT_EXPOSED))
 
 
@@ -82,7 +91,9 @@ def _nothing_finds(e: Evidence, cause: Cause) -> Finding:
         f"hindsight, luck taken off, is ahead of every rule that could be learned by "
         f"{_amounts(e, NOTHING_FINDS)}: the states do not show it in time"
     )
-    advice = "Not a readout's fault: more fit examples may find a little of it, other states more."
+    advice = (
+        "No readout's fault; more fit examples, or states trained otherwise, may show some of it."
+    )
     return _finding(e, cause, message, advice, _numbers(e, NOTHING_FINDS))
 
 
@@ -115,16 +126,18 @@ def _unclear(e: Evidence) -> Finding:
     """Nothing is shown: because nothing matters, or because the data cannot tell."""
     open_parts = undecided(e)
     if not open_parts:
-        sizes = f"{MATERIAL[ACCURACY]:g} loops, {100 * MATERIAL[INTEGRATED]:g} points"
         message = (
-            f"of what {e.readout} loses no part is at once clear of 0, of a size that matters "
-            f"({sizes}) and a quarter of the whole: {_regret(e)}"
+            f"nothing is blamed for what {e.readout} is behind hindsight, {_regret(e)}: no part is "
+            f"both clear and large ({100 * MEDIUM:.0f}% of the whole; of what nothing finds, half "
+            f"of it and {100 * LIMIT:.0f} points)"
         )
-        return finding_of(e, NO_CAUSE, "info", message, "Nothing to mend.", _regret_numbers(e))
+        return finding_of(
+            e, NO_CAUSE, "info", message, "No single thing to mend.", _regret_numbers(e)
+        )
     name, part, needed = open_parts[0]
     message = (
-        f"the data cannot tell whether {name} is there: {amount(part.at, part.span)} with "
-        f"{e.n:,} independent test inputs; about {needed:,} would decide it"
+        f"the data cannot tell whether {name} is there: {amount(e, part.at, part.span)} with "
+        f"{e.n:,} independent test {'input' if e.n == 1 else 'inputs'}; {decides(needed)}"
     )
     return finding_of(
         e, TOO_FEW, "info", message, "Extract more test examples.", part.span.numbers(name)
@@ -132,7 +145,9 @@ def _unclear(e: Evidence) -> Finding:
 
 
 def _regret(e: Evidence) -> str:
-    return " and ".join(amount(at, span) for at, span in e.regret.items()) or "no bound was fitted"
+    return (
+        " and ".join(amount(e, at, span) for at, span in e.regret.items()) or "no bound was fitted"
+    )
 
 
 def _regret_numbers(e: Evidence) -> dict[str, float | None]:
@@ -144,7 +159,19 @@ def _regret_numbers(e: Evidence) -> dict[str, float | None]:
 
 def _amounts(e: Evidence, code: str) -> str:
     """The part in the units in which it matters."""
-    return " and ".join(amount(p.at, p.span) for p in parts_of(e, code) if matters(p))
+    return " and ".join(amount(e, p.at, p.span) for p in parts_of(e, code) if matters(p))
+
+
+def _inner(e: Evidence) -> str:
+    """What a simple signal finds of it, and what only a learned rule does."""
+    at = next(part.at for part in parts_of(e, READOUT_MISFIT) if matters(part))
+    found = [
+        f"{words} {short(part.at, part.span)}"
+        for name, words in ((MISFIT, "a simple signal finds"), (LEARNABLE, "only a learned one"))
+        for part in e.parts.get(name, ())
+        if part.at == at
+    ]
+    return ", ".join(found)
 
 
 def _numbers(e: Evidence, code: str) -> dict[str, float | None]:

@@ -106,7 +106,8 @@ def regrets(s: Scored, r: Scored | None, e: Evaluation) -> list[Regret]:
     if s.get(BOUND) is None:
         return []
     depth = float(e.estimates[f"depth@{e.at}"][0])
-    return [_regret(s, r, e, at, depth) for at in (INTEGRATED, MATCHED, ACCURACY)]
+    with np.errstate(invalid="ignore"):  # what is not reached is infinitely deep
+        return [_regret(s, r, e, at, depth) for at in (INTEGRATED, MATCHED, ACCURACY)]
 
 
 def _regret(s: Scored, r: Scored | None, e: Evaluation, at: str, depth: float) -> Regret:

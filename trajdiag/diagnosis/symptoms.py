@@ -48,7 +48,7 @@ def _bound_beaten(e: Evidence) -> list[Finding]:
             e,
             "bound-beaten",
             "medium",
-            f"{e.readout} beats the learned bound by {amount(part.at, _turned(part.span))}: what "
+            f"{e.readout} beats the learned bound by {amount(e, part.at, turned(part.span))}: what "
             "it uses, the bound's fit has not found on val",
             "Extract more fit and val examples: unexposed is too large, learnable too small.",
             part.span.numbers("left"),
@@ -102,18 +102,28 @@ def _collapsed(e: Evidence) -> list[Finding]:
     ]
 
 
-def _no_better_than_fixed(e: Evidence) -> list[Finding]:
+def no_better_than_fixed(e: Evidence) -> bool:
+    """Whether the data rule out that the readout gains by half a point on a fixed depth, where
+    something could be gained."""
     high = e.over_fixed.high
-    if high is None or high >= MATERIAL[INTEGRATED] or e.to_gain < TO_GAIN or e.readout == "fixed":
+    worse = high is not None and high < MATERIAL[INTEGRATED]
+    return worse and e.to_gain >= TO_GAIN and e.readout != "fixed"
+
+
+def _no_better_than_fixed(e: Evidence) -> list[Finding]:
+    if not no_better_than_fixed(e):
         return []
+    behind = turned(e.over_fixed)
+    by = f", {behind.text(100, 2)} accuracy points behind over all budgets" * (
+        abs(behind.value) >= 5e-5
+    )
     return [
         finding_of(
             e,
             "no-better-than-fixed",
             "medium" if e.native else "info",
-            f"at equal cost {e.readout} is no better than leaving everywhere at one loop "
-            f"({e.over_fixed.text(100, 2)} accuracy points over all budgets), where knowing the "
-            f"needed depth would bring {100 * e.to_gain:.1f}",
+            f"at equal cost {e.readout} is no better than leaving everywhere at one loop{by}, "
+            f"where knowing the needed depth would bring {100 * e.to_gain:.1f}",
             f"Run a fixed depth, or read the states with {e.best}."
             if e.best not in ("fixed", e.readout)
             else "Run a fixed depth.",
@@ -143,15 +153,21 @@ def _drift(e: Evidence) -> list[Finding]:
     depth, accuracy = e.drift_depth, e.drift_accuracy
     deeper = (depth.positive or depth.negative) and abs(depth.value) >= DRIFT["depth"]
     worse = accuracy.negative and accuracy.value <= -DRIFT["accuracy"]
-    if not deeper and not worse:
+    said = []
+    if deeper:
+        way, size = ("deeper", depth) if depth.value > 0 else ("shallower", turned(depth))
+        said.append(f"runs {size.text()} loops {way}")
+    if worse:
+        said.append(f"is {turned(accuracy).text(100, 1)} points less accurate")
+    if not said:
         return []
     return [
         finding_of(
             e,
             "threshold-drift",
             "medium",
-            f"at the threshold chosen on val, {e.readout} runs {depth.text()} loops deeper on "
-            f"test and is {accuracy.text(100, 1)} points more accurate (99% intervals)",
+            f"at the threshold chosen on val, {e.readout} {' and '.join(said)} on test than on val "
+            "(99% intervals)",
             "Val and test differ: choose the threshold on data like that which it will meet.",
             depth.numbers("depth") | accuracy.numbers("accuracy"),
         )
@@ -178,7 +194,8 @@ def released(e: Evidence) -> list[Finding]:
     ]
 
 
-def _turned(span: Span) -> Span:
+def turned(span: Span) -> Span:
+    """The span of the negative."""
     low = None if span.high is None else -span.high
     high = None if span.low is None else -span.low
     return Span(value=-span.value, low=low, high=high)

@@ -11,6 +11,7 @@ from trajdiag.diagnosis.causes import (
     Cause,
     amount,
     blamed,
+    decides,
     matters,
     parts_of,
     short,
@@ -18,13 +19,15 @@ from trajdiag.diagnosis.causes import (
 )
 from trajdiag.diagnosis.evidence import Evidence
 from trajdiag.diagnosis.regret import ACCURACY, INTEGRATED, LEARNABLE, MISFIT, TRAJECTORY, UNEXPOSED
+from trajdiag.diagnosis.symptoms import no_better_than_fixed
+from trajdiag.readouts.readout import NATIVE
 from trajdiag.spans import Span
 
 _OWNERS = {
     TRAJECTORY_BOUND: "the trajectory's",
     READOUT_MISFIT: "the readout's",
-    NOT_EXPOSED: "the readout's, where only a learned rule does better",
-    NOTHING_FINDS: "no readout's, since nothing in these states finds it",
+    NOT_EXPOSED: "the readout's, for want of a learned rule",
+    NOTHING_FINDS: "in what no rule finds in these states",
 }
 _NAMES = {
     TRAJECTORY: "trajectory",
@@ -52,16 +55,19 @@ def verdict(stores: Sequence[Evidence]) -> list[str]:
             _joined([f"the data cannot tell: {_open(unclear[0])}", *map(_open, unclear[1:])])
         )
     elif any(e.reference for e in told):
+        unpaired = [e.store for e in told if e.reference and not e.paired]
         sentences.append(
-            "Intervals are over inputs, one training run a model: another seed may differ."
+            "Intervals are over inputs, one training run a model: another seed may differ"
+            + f"; {_names(unpaired)} and the reference hold other examples, so that these are not "
+            "paired" * bool(unpaired) + "."
         )
     return [sentence for sentence in sentences if sentence]
 
 
 def _at_chance(e: Evidence) -> str:
     return (
-        f"{e.store} is at chance: its oracle is no better with all targets permuted "
-        f"(p {e.chance.p:.2f}), and nothing beats the commonest class "
+        f"the task is not learned by {e.store}, which is at chance: its oracle is no better with "
+        f"all targets permuted (p {e.chance.p:.2f}), and nothing beats the commonest class "
         f"({100 * e.chance.majority:.1f}%)"
     )
 
@@ -72,29 +78,44 @@ def _cause(e: Evidence) -> str:
     if e.reference is None and found[0].code == TRAJECTORY_BOUND:
         return _never_right(e, found)
     at = _telling(e, found)
-    owners = " and ".join(_OWNERS[cause.code] for cause in found)
+    found = [c for c in found if any(p.at == at and matters(p) for p in parts_of(e, c.code))]
     against = f"hindsight on {e.reference}" if e.reference else "hindsight on its own states"
-    who = f"the own gate of {e.store}" if e.native else f"{e.readout} on {e.store}"
     return (
-        f"{who} falls short of {against} by {amount(at, e.regret.get(at))}, and that is mostly "
-        f"{owners} ({_split(e, at)})"
+        f"{_who(e)} falls short of {against} by {amount(e, at, e.regret.get(at))}, and that is "
+        f"mostly {_owners(found)} ({_split(e, at)})"
     )
 
 
+def _who(e: Evidence) -> str:
+    return f"the own gate of {e.store}" if e.native else f"reading {e.store} with {e.readout}"
+
+
+def _owners(found: Sequence[Cause]) -> str:
+    """The largest first; what a readout leaves is named once."""
+    codes = [cause.code for cause in found]
+    if READOUT_MISFIT in codes:
+        codes = [code for code in codes if code != NOT_EXPOSED]
+    return ", then ".join(_OWNERS[code] for code in codes)
+
+
 def _never_right(e: Evidence, found: Sequence[Cause]) -> str:
-    rest = [_OWNERS[cause.code] for cause in found[1:]]
+    rest = _owners(found[1:])
     return (
         f"with {e.readout} on {e.store}, {e.shares['trajectory'].text(100, 1, '%')} of test "
         f"examples are right at no loop, and that is the trajectory's; {e.lost.text(100, 1, '%')} "
-        "are right at some loop but not at the exit"
-        + (f", and that is {' and '.join(rest)}" if rest else "")
+        "are right at some loop but not at the exit" + (f", and that is {rest}" if rest else "")
     )
 
 
 def _telling(e: Evidence, found: Sequence[Cause]) -> str:
-    """The unit to speak in: loops where the first cause matters there, else accuracy."""
-    units = [part.at for part in parts_of(e, found[0].code) if matters(part)]
-    return ACCURACY if e.reference and ACCURACY in units and ACCURACY in e.regret else INTEGRATED
+    """The unit to speak in: the one in which most causes matter; of equals loops, which compare
+    models of any accuracy, where there is a reference."""
+    units = [ACCURACY, INTEGRATED] if e.reference and ACCURACY in e.regret else [INTEGRATED]
+    telling = {
+        at: sum(any(p.at == at and matters(p) for p in parts_of(e, c.code)) for c in found)
+        for at in units
+    }
+    return max(units, key=lambda at: telling[at])
 
 
 def _split(e: Evidence, at: str) -> str:
@@ -109,36 +130,50 @@ def _split(e: Evidence, at: str) -> str:
 
 
 def _nothing(e: Evidence) -> str:
-    who = f"the own gate of {e.store}" if e.native else f"{e.readout} on {e.store}"
     span = e.regret.get(INTEGRATED)
-    close = f": {amount(INTEGRATED, span)} behind hindsight" if span else ""
-    return f"nothing that matters stands against {who}{close}"
+    if span is not None and abs(span.value) < 5e-5:
+        return f"{_who(e)} is level with hindsight"
+    close = f": {amount(e, INTEGRATED, span)} behind hindsight" if span else ""
+    against = _who(e) if e.native else f"{e.readout} on {e.store}"
+    return f"nothing that matters stands against {against}{close}"
 
 
 def _open(e: Evidence) -> str:
     name, part, needed = undecided(e)[0]
     return (
         f"whether {_NAMES.get(name, 'what the readout leaves')} is a cause on {e.store} "
-        f"({amount(part.at, part.span)}; about {needed:,} test inputs would decide)"
+        f"({amount(e, part.at, part.span)}; {decides(needed)})"
     )
 
 
 def _use(e: Evidence) -> str:
-    tied = _names([name for name in e.tied if name != "native"])
-    instead = " instead of its own gate" if e.native and e.best != "native" else ""
-    behind = e.bound
-    learned = (
-        f", where the learned bound is {behind.text(100, 2)} points over all budgets ahead"
-        if behind is not None and _clear(behind)
-        else ""
-    )
-    use = "keep its own gate" if e.best == "native" else f"use {e.best}{instead}"
-    return (
-        f"on {e.store} {use}: {e.accuracy.text(100, 1, '%')} right at {e.depth.text()} of "
-        f"{e.loops} loops, against {100 * e.final:.1f}% at full depth"
-        + (f" ({tied} cannot be told apart from it)" if tied else "")
-        + learned
-    )
+    at = f"{e.accuracy.text(100, 1, '%')} right at {e.depth.text()} of {e.loops} loops"
+    full = f"{100 * e.final:.1f}% at full depth"
+    if e.own is None:
+        said = f"use {e.best}: {at}, against {full}"
+    elif e.best == NATIVE:
+        said = f"{_keep(e)}: {at}, against {full}"
+    else:
+        ahead = f", {e.gain.text(100, 2)} points ahead over all budgets" if e.gain else ""
+        depth, accuracy = e.own
+        said = (
+            f"use {e.best} instead of its own gate{ahead}: {at}, against the gate's "
+            f"{100 * accuracy:.1f}% at {depth:.2f} and {full}"
+        )
+    if e.tied:
+        said += f" ({_names(e.tied)} cannot be told apart from it)"
+    if e.bound is not None and _clear(e.bound):
+        said += f"; the learned bound is {e.bound.text(100, 2)} points further"
+    return f"on {e.store} {said}"
+
+
+def _keep(e: Evidence) -> str:
+    """What to do where no scored readout is clearly better than the model's own gate."""
+    if no_better_than_fixed(e):
+        return "run a fixed depth, or keep its own gate"
+    if {READOUT_MISFIT, NOT_EXPOSED} & {cause.code for cause in blamed(e)}:
+        return "no scored readout is clearly better than its own gate"
+    return "keep its own gate"
 
 
 def _clear(span: Span) -> bool:

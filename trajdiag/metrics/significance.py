@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 RARE = 10
 """Resamples on the other side of 0 below which their share is too coarse."""
+LEAST = 1e-6
+"""The least p that a normal tail is believed for."""
 
 
 def mcnemar_exact(only_first: int, only_second: int) -> float:
@@ -57,7 +59,8 @@ def bootstrap_p(estimate: NDArray[np.float64]) -> float | None:
     added so that it is never 0 (Davison and Hinkley 1997, section 4.2). Fewer than RARE resamples
     on that side cannot tell how small it is, and a correction for many comparisons needs to know:
     there it is the normal tail at the estimate over its bootstrap standard error, where that is
-    smaller. None where the estimate, or all but one of its resamples, is undefined.
+    smaller, but not below LEAST. None where the estimate, or all but one of its resamples, is
+    undefined.
     """
     finite = estimate[1:][np.isfinite(estimate[1:])]
     if not np.isfinite(estimate[0]) or len(finite) < 2:
@@ -66,5 +69,6 @@ def bootstrap_p(estimate: NDArray[np.float64]) -> float | None:
     p = min(1.0, 2 * (1 + side) / (len(finite) + 1))
     error = float(finite.std())
     if side < RARE and error > 0:
-        p = min(p, math.erfc(abs(float(estimate[0])) / error / math.sqrt(2)))
+        tail = math.erfc(abs(float(estimate[0])) / error / math.sqrt(2))
+        p = min(p, max(tail, LEAST))
     return p

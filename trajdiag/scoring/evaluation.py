@@ -272,7 +272,8 @@ def _shares(
     """[row, part]: parts sum to 1 in every row."""
     right, too_early = (_picked(x, picked, np.nan) for x in (accuracy, early))
     parts = {"ok": right, "trajectory": never, "early": too_early}
-    parts["late"] = 1.0 - right - never - too_early
+    late = 1.0 - right - never - too_early
+    parts["late"] = np.where(np.abs(late) < 1e-9, 0.0, late)  # what rounding leaves of nothing
     return np.stack([parts[part] for part in PARTS], axis=1)
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -12,7 +13,7 @@ import numpy as np
 from trajdiag.bound.rules import Rule
 from trajdiag.errors import ConfigError, UnknownNameError
 from trajdiag.metrics.bootstrap import LEFT_OUT, Estimate, Resample
-from trajdiag.names import require_options
+from trajdiag.names import require_kind, require_options
 from trajdiag.readouts.readout import FIXED, Readout, bound, list_readouts, oracles
 from trajdiag.results import Results
 from trajdiag.scoring.evaluation import REAL, Resamples, Scored, evaluate
@@ -21,7 +22,7 @@ from trajdiag.scoring.score_rows import rows
 from trajdiag.scoring.selection import Outcomes, Sample, Targets, outcomes
 from trajdiag.spans import Spans
 from trajdiag.store.reader import Store, open_store
-from trajdiag.store.schema import ACCURACIES
+from trajdiag.store.schema import ACCURACIES, ARRAYS
 
 StoreLike = Store | str | os.PathLike[str]
 Fit = Callable[[Store], Sequence[Rule]]
@@ -60,6 +61,12 @@ class ScoreConfig:
         for option in ("readouts", "gates"):
             if isinstance(getattr(self, option), str):
                 raise ConfigError(f"{option} must be a list of names, not one text")
+        require_kind(self, int, "n_resamples", "seed", "min_depth")
+        require_kind(self, float, "slack", "confidence")
+        if isinstance(self.targets, str | float | int):
+            raise ConfigError(f"targets must be a list of shares, got {self.targets!r}")
+        if self.n_resamples < 2 or not 0 < self.confidence < 1:
+            raise ConfigError("n_resamples must be at least 2, confidence between 0 and 1")
         if not 0 <= self.slack < 1:
             raise ConfigError(f"slack must be a share from 0 to below 1, got {self.slack}")
         if not all(0 < target <= 1 for target in self.targets):
@@ -127,7 +134,19 @@ def open_stores(
 
 
 def comparable(store: Store) -> str:
-    """What two stores must share to be set side by side: the task, but for its seeds."""
+    """What two stores must share to be set side by side: the task, but for its seeds; of arrays,
+    whose task nobody knows, the test examples."""
+    kind = kindred(store)
+    if store.record.task.get("name") != ARRAYS or "test" not in store.splits:
+        return kind
+    rows = store.rows("test")
+    same = zlib.crc32("\0".join(store.ids[rows]).encode())
+    return f"{kind} {zlib.crc32(np.ascontiguousarray(store.target[rows]).tobytes(), same)}"
+
+
+def kindred(store: Store) -> str:
+    """What two stores must share to be compared where the user says so: the task, but for its
+    seeds."""
     task = store.record.task
     parameters = task.get("parameters") or {}
     parameters = {key: value for key, value in parameters.items() if key not in ("seed", "seeds")}
@@ -135,13 +154,14 @@ def comparable(store: Store) -> str:
 
 
 def score_stores(
-    stores: Sequence[Store], config: ScoreConfig, rules: Fit | None = None
+    stores: Sequence[Store],
+    config: ScoreConfig,
+    rules: Fit | None = None,
+    alike: Callable[[Store], str] = comparable,
 ) -> list[Scored]:
-    """Evaluate every readout of every store; stores of one task share the point MATCHED, and stores
-    with the same groups share their resamples. With `rules`, which fits stopping rules on a store,
-    the learned bound and luck's null too."""
-    if config.n_resamples < 2 or not 0 < config.confidence < 1:
-        raise ConfigError("n_resamples must be at least 2, confidence between 0 and 1")
+    """Evaluate every readout of every store; stores that are `alike` share the point MATCHED, and
+    stores with the same groups share their resamples. With `rules`, which fits stopping rules on a
+    store, the learned bound and luck's null too."""
     chosen = [_readouts(store, config) for store in stores]
     _require_known(config, chosen)
     found = [outcomes(store) for store in stores]
@@ -149,14 +169,14 @@ def score_stores(
     val_final = [d.val.means(o.val.correct) for o, d in zip(found, drawn, strict=True)]
     matched: dict[str, Estimate] = {}
     for store, final in zip(stores, val_final, strict=True):
-        key = comparable(store)
+        key = alike(store)
         matched[key] = np.fmin(final[:, -1] - config.slack, matched.get(key, np.inf))
     scored: list[Scored] = []
     for store, readouts, o, d, final in zip(stores, chosen, found, drawn, val_final, strict=True):
         targets = Targets(
             accuracies=config.targets,
             final=final[:, -1] - config.slack,
-            matched=matched[comparable(store)],
+            matched=matched[alike(store)],
         )
         scored.append(_score(o, readouts, d, final, targets, config, rules))
     return scored

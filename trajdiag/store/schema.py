@@ -34,6 +34,8 @@ ACCURACIES = {"sum": "acc", "tokens": "acc_tokens", "chars": "acc_norm"}
 """What the accuracy by each of them is called, as lm-evaluation-harness does."""
 VOCABULARY = "vocabulary/"
 """Of the whole vocabulary at the decision: see `vocabulary_arrays`."""
+ARRAYS = "arrays"
+"""The name of the task of a store that was made from arrays."""
 GATE = "gate_logit"
 CONTINUATION_GATE = "gate_logit_continuation"
 """The mean gate logit over the positions that score a question's continuations."""

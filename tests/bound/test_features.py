@@ -41,11 +41,24 @@ def test_every_signal_and_the_model_s_own_gate_are_there_with_their_changes(tmp_
     store = made(tmp_path)
     features, found = read(store)
     assert features.signals == 2 * (len(store.signal_names) + 2)
-    assert found.shape == (3, len(store.rows("fit")), features.signals + store.d_model)
+    assert found.shape == (3, len(store.rows("fit")), features.apart + store.d_model)
     half = features.signals // 2
     np.testing.assert_allclose(
         found[1, :, half : 2 * half], found[1, :, :half] - found[0, :, :half]
     )
+
+
+def test_what_the_first_state_and_the_states_before_told_is_there(tmp_path):
+    """The components are linear in the states, so regressing them on the states leaves nothing."""
+    features, found = read(made(tmp_path))
+    past, states = found[:, :, features.signals : features.apart], found[:, :, features.apart :]
+    first, before = past[:, :, :8], past[:, :, 8:]
+    assert not past[0].any()
+    for part, shown in ((first, states[0]), (before, states[:2].mean(0))):
+        found_by, residual, *_ = np.linalg.lstsq(shown, part[2], rcond=None)
+        assert np.all(residual < 1e-6 * np.square(part[2]).sum(0))
+        assert np.linalg.matrix_rank(found_by) == 8
+    np.testing.assert_array_equal(first[1], first[2])
 
 
 def test_ranks_are_in_the_order_of_the_signal(tmp_path):

@@ -3,7 +3,8 @@
 import numpy as np
 from sklearn.linear_model import Ridge
 
-from trajdiag.bound.ridge import centred_gram, centred_product, fit_ridge, solve
+from trajdiag.bound.directions import centred_gram
+from trajdiag.bound.ridge import centred_product, fit_ridge, solve
 from trajdiag.bound.sample import Sample
 
 

@@ -26,7 +26,8 @@ class World:
     right: NDArray[np.float64]
     """[loop, node]: the chance of being right."""
     shown: NDArray[np.float64]
-    """[node, factor]: what the hidden vector is a random linear map of."""
+    """[node, factor] or [loop, node, factor]: what the hidden vector is a random linear map of. All
+    that was shown so far tells the node."""
     noise: float = 0.1
 
     def best_frontier(self, budgets: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -76,8 +77,10 @@ def store_of(world: World, path: Path, *, sizes: dict[str, int], d_model: int, s
     rng = np.random.default_rng(seed)
     examples = sum(sizes.values())
     node, right = world.sample(examples, rng)
-    maps = rng.normal(size=(world.shown.shape[1], d_model)) / np.sqrt(world.shown.shape[1])
-    hidden = (world.shown @ maps).astype(np.float32)[node]
+    factors = world.shown.shape[-1]
+    maps = rng.normal(size=(factors, d_model)) / np.sqrt(factors)
+    shown = np.broadcast_to(world.shown, (*world.right.shape, factors))
+    hidden = (shown @ maps).astype(np.float32)[np.arange(right.shape[1]), node]
     hidden += world.noise * rng.normal(size=hidden.shape).astype(np.float32)
     store = from_arrays(
         path,
@@ -172,3 +175,49 @@ def half_hidden() -> World:
                 move[t - 1, k, [k, k + 1]] = [1 - up, up]
     shown = np.stack([np.arange(nodes) / 2.0, np.ones(nodes)], 1)
     return World(start=start, move=move, right=right, shown=shown, noise=0.1)
+
+
+def told_first() -> World:
+    """The first state alone shows the kind: solved until loop 4 or not at all, solved after it, or
+    never. Later states show no more than whether an example is solved."""
+    # node 2 kind + solved
+    start = np.array([0.4, 0.05, 0.3, 0.05, 0.2, 0.0])
+    chances = np.array([[0.3, 0.3, 0.6, 0, 0], [0, 0, 0, 0.4, 0.9], [0, 0, 0, 0, 0]])
+    move = np.zeros((LOOPS - 1, 6, 6))
+    for t in range(LOOPS - 1):
+        for kind, solving in enumerate(chances[:, t]):
+            move[t, 2 * kind, 2 * kind : 2 * kind + 2] = [1 - solving, solving]
+            move[t, 2 * kind + 1, 2 * kind + 1] = 1.0
+    right = np.repeat((np.arange(6) % 2)[None], LOOPS, 0).astype(float)
+    shown = np.zeros((LOOPS, 6, 4))
+    shown[:, :, 3] = 2 * right
+    shown[0, :, :3] = 2 * np.repeat(np.eye(3), 2, 0)
+    return World(start=start, move=move, right=right, shown=shown)
+
+
+def drifting() -> World:
+    """A position drifts up or down, and is right above a threshold. The drift turns now and then,
+    and is shown with the other sign at every second loop."""
+    # node 9 up + position
+    places, threshold = 9, 6
+    start = np.zeros(2 * places)
+    start[[2, 3, 4, 5, 6, 11, 12, 13, 14, 15]] = 0.1
+    move = np.zeros((2 * places, 2 * places))
+    for up in range(2):
+        for place in range(places):
+            there = min(max(place + (1 if up else -1), 0), places - 1)
+            for turned, chance in ((up, 0.85), (1 - up, 0.15)):
+                move[places * up + place, places * turned + there] += 0.75 * chance
+                move[places * up + place, places * turned + place] += 0.25 * chance
+    place, up = np.arange(2 * places) % places, np.arange(2 * places) // places
+    right = np.repeat(np.where(place >= threshold, 0.95, 0.05)[None], LOOPS, 0)
+    sign = (-1.0) ** np.arange(LOOPS)
+    shown = np.empty((LOOPS, 2 * places, 3))
+    shown[:, :, 0], shown[:, :, 1], shown[:, :, 2] = (
+        (place - 4) / 2,
+        sign[:, None] * (2 * up - 1),
+        1,
+    )
+    return World(
+        start=start, move=np.repeat(move[None], LOOPS - 1, 0), right=right, shown=shown, noise=0.1
+    )

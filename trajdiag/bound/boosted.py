@@ -10,7 +10,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from trajdiag.bound.projection import Projection, main_directions
+from trajdiag.bound.directions import main_directions
+from trajdiag.bound.projection import Projection
 from trajdiag.bound.sample import Sample
 from trajdiag.bound.stopping import mean_value, targets
 

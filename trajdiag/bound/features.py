@@ -1,7 +1,9 @@
-"""What a stopping rule may see at a loop: states, signals, and their changes since the loop before.
+"""What a stopping rule may see at a loop: the state, signals, and some of what came before.
 
 Nothing of a later loop is read. Signals have heavy tails and very different units, so each is
-replaced by its rank among the fit examples' values; states are centred loop by loop.
+replaced by its rank among the fit examples' values, and stands beside its change since the loop
+before; states are centred loop by loop. A state may no longer tell what an earlier one did, so the
+main components of the first state and of the mean state before this loop are kept as well.
 """
 
 from collections.abc import Iterator
@@ -9,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from trajdiag.bound.directions import main_directions
 from trajdiag.store.reader import Store
 from trajdiag.store.schema import GATE
 
@@ -18,6 +21,8 @@ PIECE = 2048
 """Examples read at a time, and at most those that features are standardised by."""
 _HELD = 224 * 2**20
 """Bytes of features that are fitted on at most."""
+_PAST = 8
+"""Components of the first state, and as many of the mean state before this loop."""
 _KNOTS = 65
 _CLIP = 8.0
 
@@ -40,9 +45,14 @@ class Features:
         states = [self._narrow(x) for x in states]
         self._mean = [x.mean(0) for x in states]
         self._scale = _one_over_spread(states)
+        for t, mean in zip(self.loops, self._mean, strict=True):
+            states[t - 1] = self._standardised(states[t - 1], mean)
+        self._first = _whitening(states[0])
+        self._before = _whitening(np.concatenate(states))
         self.signals = 2 * len(self._knots)
-        """The features that are no states; they come first."""
-        self.width = self.signals + len(self._scale)
+        self.apart = self.signals + self._first.shape[1] + self._before.shape[1]
+        """The features that are no state of this loop; they come first, signals before the past."""
+        self.width = self.apart + len(self._scale)
         """Features at a loop."""
 
     def read(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -57,9 +67,9 @@ class Features:
         for start in range(0, len(rows), PIECE):
             part = slice(start, start + PIECE)
             for t, mean in zip(self.loops, self._mean, strict=True):
-                states = self._narrow(self._store.numpy("hidden", rows=rows[part], loop=t)) - mean
-                states *= self._scale
-                np.clip(states, -_CLIP, _CLIP, out=found[t - 1, part, self.signals :])
+                states = self._narrow(self._store.numpy("hidden", rows=rows[part], loop=t))
+                found[t - 1, part, self.apart :] = self._standardised(states, mean)
+        self._write_past(found)
         return found
 
     def pieces(
@@ -70,6 +80,23 @@ class Features:
             part = slice(start, min(start + size, len(rows)))
             yield part, self.read(rows[part])
 
+    def _write_past(self, found: NDArray[np.float32]) -> None:
+        """Into `found`, [loop < T, example, feature], whose states are there already."""
+        states = found[:, :, self.apart :]
+        at = self.signals + self._first.shape[1]
+        first, before = found[:, :, self.signals : at], found[:, :, at : self.apart]
+        first[0] = 0
+        first[1:] = (states[0] @ self._first).clip(-_CLIP, _CLIP)
+        total = np.zeros(before.shape[1:], np.float32)
+        for t, state in enumerate(states):
+            before[t] = (total / max(t, 1)).clip(-_CLIP, _CLIP)
+            total += state @ self._before
+
+    def _standardised(
+        self, states: NDArray[np.float32], mean: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        return ((states - mean) * self._scale).clip(-_CLIP, _CLIP)
+
     def _narrow(self, states: NDArray[np.floating]) -> NDArray[np.float32]:
         states = states.astype(np.float32, copy=False)
         return states if self._axes is None else states @ self._axes
@@ -77,7 +104,7 @@ class Features:
 
 def most_examples(store: Store, most: int) -> int:
     """How many examples to fit on: `most`, or as many as the memory allowed for them holds."""
-    width = min(store.d_model, WIDEST) + 2 * (len(store.signal_names) + 2)
+    width = min(store.d_model, WIDEST) + 2 * (len(store.signal_names) + 2 + _PAST)
     return min(most, _HELD // (4 * width * max(store.loops - 1, 1)))
 
 
@@ -119,6 +146,12 @@ def _one_over_spread(states: list[NDArray[np.float32]]) -> NDArray[np.float32]:
     rounding = 1e-6 * np.max([np.abs(x).max(0) for x in states], axis=0)
     constant = spread <= rounding
     return np.where(constant, 0.0, 1 / np.where(constant, 1.0, spread)).astype(np.float32)
+
+
+def _whitening(states: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The main directions of `states` [row, feature], to unit variance: [feature, component]."""
+    axes = main_directions(states, _PAST)
+    return axes / (states @ axes).std(0)
 
 
 def _axes(states: list[NDArray[np.float32]]) -> NDArray[np.float32]:

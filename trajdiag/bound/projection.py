@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trajdiag.bound.ridge import LinearRule, RidgeFit, centred_gram, centred_product, solve
+from trajdiag.bound.directions import centred_gram, main_directions
+from trajdiag.bound.ridge import LinearRule, RidgeFit, centred_product, solve
 from trajdiag.bound.sample import Sample
 
 _COMPONENTS = 16
@@ -17,10 +18,12 @@ _ROWS = 20_000
 @dataclass(frozen=True, kw_only=True)
 class Projection:
     """Features to columns: signals as they are, the states' principal components and their changes
-    since the loop before, what ridge makes of everything, and the loop."""
+    since the loop before, what ridge makes of everything, the past too, and the loop."""
 
     signals: int
-    """Features that are no states; they come first."""
+    """Features that are of signals; they come first."""
+    apart: int
+    """Features that are no state of this loop; the signals, then the past."""
     axes: NDArray[np.float32]
     """[state feature, component]."""
     score: LinearRule
@@ -31,7 +34,7 @@ class Projection:
         """[(loop < T) x example, column] of features [loop < T, example, feature]; with `scores`
         [loop < T, example, score] in place of its own."""
         loops, examples, _ = features.shape
-        states = features[:, :, self.signals :] @ self.axes
+        states = features[:, :, self.apart :] @ self.axes
         change = np.zeros_like(states)
         np.subtract(states[1:], states[:-1], out=change[1:])
         scores = self.score(features) if scores is None else scores
@@ -48,32 +51,25 @@ def fit_projection(
     goal: NDArray[np.float32],
     fold: NDArray[np.int64],
     signals: int,
+    apart: int,
 ) -> tuple[Projection, NDArray[np.float32]]:
     """The projection, and the columns of the fit examples. Theirs are the scores of ridge fitted on
     the other folds, since on the examples it was fitted on it looks better than it is.
 
     `goal` [loop < T, example, price] is what the scores are to tell of; `fold` is [example].
     """
-    states = fit.features[:, :, signals:]
+    states = fit.features[:, :, apart:]
     loops, examples, width = states.shape
     stride = max(1, loops * examples // _ROWS)
     axes = main_directions(states[:, ::stride].reshape(-1, width), _COMPONENTS)
     basis = main_directions(goal.reshape(loops * examples, -1), _SCORES)
     score = LinearRule(weight=ridge.rule.weight @ basis, offset=ridge.rule.offset @ basis)
-    projection = Projection(signals=signals, axes=axes, score=score)
+    projection = Projection(signals=signals, apart=apart, axes=axes, score=score)
     scores = [
         _of_other_folds(x, y @ basis, fold, penalty)
         for x, y, penalty in zip(fit.features, goal, ridge.penalty, strict=True)
     ]
     return projection, projection(fit.features, np.stack(scores))
-
-
-def main_directions(x: NDArray[np.float32], most: int) -> NDArray[np.float32]:
-    """The first principal directions of rows `x`, [column, direction], those of rounding error left
-    out."""
-    value, vector = np.linalg.eigh(centred_gram(x) / len(x))
-    kept = np.flatnonzero(value > max(1e-9 * value[-1], 1e-12))[-most:]
-    return vector[:, kept].astype(np.float32)
 
 
 def _of_other_folds(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from trajdiag.bound.directions import centred_gram
 from trajdiag.bound.sample import Sample
 from trajdiag.bound.stopping import at_last, step_back, targets
 
@@ -84,12 +85,6 @@ def fit_ridge(
     product = np.sum([centred_product(loop.fit, y) for loop, y in zip(loops, goal, strict=True)], 0)
     pooled = solve(gram, product, _POOLED_STRENGTH * (np.trace(gram) / len(gram) or 1.0))
     return _sweep(loops, fit, held, prices, pooled, min_depth)
-
-
-def centred_gram(x: NDArray[np.float32]) -> NDArray[np.float64]:
-    """X'X of rows `x` [example, feature] less their mean."""
-    mean = x.mean(0, dtype=np.float64)
-    return (x.T @ x).astype(np.float64) - len(x) * np.outer(mean, mean)
 
 
 def centred_product(x: NDArray[np.float32], goal: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -72,7 +72,7 @@ def fit_rules(
     for fit_rows, held_rows, valued in _parts(store, rng):
         features = Features(store, fit_rows, rng)
         fit, held = (_sample(store, features, rows) for rows in (fit_rows, held_rows))
-        rules = _fit(fit, held, cost, regressors, features.signals, min_depth, seed, progress)
+        rules = _fit(fit, held, cost, features, regressors, min_depth, seed, progress)
         del fit, held
         for split, at in valued.items():
             for part, read in features.pieces(
@@ -153,8 +153,8 @@ def _fit(
     fit: Sample,
     held: Sample,
     prices: NDArray[np.float32],
+    features: Features,
     regressors: Sequence[str],
-    signals: int,
     min_depth: int,
     seed: int,
     progress: Callable[[str], None],
@@ -170,7 +170,9 @@ def _fit(
     if "boosted" in regressors:
         goal, _ = targets(start, fit.correct, prices, min_depth=min_depth)
         fold = folds(fit.group, 3, np.random.default_rng(seed))
-        projection, columns = fit_projection(fit, ridge, goal, fold, signals)
+        projection, columns = fit_projection(
+            fit, ridge, goal, fold, features.signals, features.apart
+        )
         rules["boosted"] = fit_boosted(
             columns, fit, held, projection, start, prices,
             seed=seed, min_depth=min_depth, progress=progress,

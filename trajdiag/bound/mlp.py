@@ -1,5 +1,6 @@
 """A network of all advantages: one output a price, all loops pooled, the loop among its inputs.
 
+It learns what ridge leaves, so where there is nothing to add it adds little noise of its own.
 Its targets are recomputed from time to time, from the rule that it makes so far. The iterates are
 averaged over the last few dozen steps, and the average that is best on held-out examples is kept.
 """
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import silu
 
+from trajdiag.bound.ridge import LinearRule
 from trajdiag.bound.sample import Sample
 from trajdiag.bound.stopping import mean_value, targets
 from trajdiag.gates.adam import Adam
@@ -21,14 +23,16 @@ _WIDTH, _BATCH, _RATE = 128, 1024, 3e-3
 _PASSES, _LEAST_STEPS = 8, 300
 _ROUNDS = 8
 """How often targets are recomputed, and the average tried on the held-out examples."""
-_WARM_UP, _AVERAGED = 30, 20
+_WARM_UP, _AVERAGED = 30, 80
 """Steps."""
 
 
 class MlpRule:
-    """Advantages by a network with two hidden layers."""
+    """Advantages by a linear rule and a network with two hidden layers."""
 
-    def __init__(self, features: int, loops: int, prices: int, seed: int) -> None:
+    def __init__(self, linear: LinearRule, seed: int) -> None:
+        self._linear = linear
+        loops, features, prices = linear.weight.shape
         generator = torch.Generator().manual_seed(seed)
 
         def random(rows: int, columns: int, fan: int) -> Tensor:
@@ -39,12 +43,13 @@ class MlpRule:
             random(loops, _WIDTH, 1),
             random(_WIDTH, _WIDTH, _WIDTH),
             torch.zeros(_WIDTH),
-            random(_WIDTH, prices, _WIDTH) / 4,
+            torch.zeros(_WIDTH, prices),
             torch.zeros(prices),
         ]
 
     def forward(self, features: Tensor, loop: Tensor) -> Tensor:
-        """[..., price] of features [..., feature] at `loop`, 0 for the first, [...]."""
+        """What the network adds, [..., price], of features [..., feature] at `loop`, 0 for the
+        first, [...]."""
         states, loops, inner, inner_bias, outer, outer_bias = self.tensors
         x = silu(features @ states + loops[loop])
         return silu(x @ inner + inner_bias) @ outer + outer_bias
@@ -52,37 +57,37 @@ class MlpRule:
     @torch.no_grad()
     def __call__(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
         """[loop < T, example, price] of features [loop < T, example, feature]."""
-        loops = range(len(features))
-        return np.stack(
-            [self.forward(torch.from_numpy(features[t]), torch.tensor([t])).numpy() for t in loops]
-        )
+        found = self._linear(features)
+        for t, x in enumerate(features):
+            found[t] += self.forward(torch.from_numpy(x), torch.tensor([t])).numpy()
+        return found
 
 
 def fit_mlp(
     fit: Sample,
     held: Sample,
-    start: NDArray[np.float32],
+    linear: LinearRule,
     prices: NDArray[np.float32],
     *,
     seed: int = 0,
     min_depth: int = 1,
     progress: Callable[[str], None] = lambda line: None,
 ) -> MlpRule:
-    """The advantages at all prices. `start` [loop < T, example, price] are the advantages that the
-    first targets are computed from."""
+    """The advantages at all prices, beginning with those of `linear`."""
     loops, examples, width = fit.features.shape
-    rule, average = (MlpRule(width, loops, len(prices), seed) for _ in range(2))
+    rule, average = (MlpRule(linear, seed) for _ in range(2))
     for tensor in rule.tensors:
         tensor.requires_grad_()
     adam = Adam(rule.tensors, [_RATE] * len(rule.tensors))
     generator = torch.Generator().manual_seed(seed)
     features = torch.from_numpy(fit.features).view(loops * examples, width)
     steps = max(_LEAST_STEPS, _PASSES * -(-len(features) // _BATCH))
-    policy, best, best_value = start, average.tensors, -np.inf
+    policy = start = linear(fit.features)
+    best, best_value = average.tensors, -np.inf
     order = torch.zeros(0, dtype=torch.int64)
     for round_ in range(_ROUNDS):
         goal, _ = targets(policy, fit.correct, prices, min_depth=min_depth)
-        goal = torch.from_numpy(goal).view(len(features), -1)
+        goal = torch.from_numpy(goal - start).view(len(features), -1)
         for step in range(round_ * steps // _ROUNDS, (round_ + 1) * steps // _ROUNDS):
             if not len(order):
                 order = torch.randperm(len(features), generator=generator)

@@ -165,7 +165,7 @@ def _fit(
     rules: dict[str, Advantages] = {"ridge": ridge.rule}
     if "mlp" in regressors:
         rules["mlp"] = fit_mlp(
-            fit, held, start, prices, seed=seed, min_depth=min_depth, progress=progress
+            fit, held, ridge.rule, prices, seed=seed, min_depth=min_depth, progress=progress
         )
     if "boosted" in regressors:
         goal, _ = targets(start, fit.correct, prices, min_depth=min_depth)

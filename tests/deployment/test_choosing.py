@@ -183,6 +183,28 @@ def test_a_signal_chosen_on_one_store_is_applied_to_another(store, home, tmp_pat
     np.testing.assert_array_equal(chosen.exit_depth(other, "test"), expected + 1)
 
 
+def test_a_store_may_be_named_as_it_may_be_where_the_threshold_is_chosen(store, home, monkeypatch):
+    chosen = choose("one", "entropy", home, accuracy=0.9)
+    expected = chosen.exit_depth(store, "test")
+    for named in ("one", store.path, str(store.path)):
+        np.testing.assert_array_equal(chosen.exit_depth(named, "test"), expected)
+    elsewhere = dataclasses.replace(chosen, path=Path("one.json"))
+    np.testing.assert_array_equal(
+        elsewhere.exit_depth("one", "test", cache_dir=str(home)), expected
+    )
+    monkeypatch.setenv("TRAJDIAG_CACHE", str(home))
+    np.testing.assert_array_equal(elsewhere.exit_depth("one", "test"), expected)
+    with pytest.raises(UnknownNameError, match=r"unknown store 'another'.*existing: one"):
+        chosen.exit_depth("another", "test")
+
+
+def test_a_file_that_reads_its_gate_the_wrong_way_is_refused(store, home):
+    chosen = choose(store, "linear-ponder", home, risk=0.1)
+    for change in ({"direction": "low"}, {"first_loop": 2}):
+        with pytest.raises(ReadoutError, match="linear-ponder stops when high, from loop 1"):
+            dataclasses.replace(chosen, **change).exit_depth(store, "test")
+
+
 def test_a_gate_is_applied_only_to_the_store_that_it_was_fitted_on(store, home, tmp_path):
     chosen = choose(store, "linear-ponder", home, risk=0.1)
     with pytest.raises(FingerprintError, match="linear-ponder was fitted on store one"):

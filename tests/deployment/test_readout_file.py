@@ -1,7 +1,9 @@
 """Readout files that are missing, damaged, foreign or changed are refused in one line."""
 
+import dataclasses
 import hashlib
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -112,18 +114,92 @@ def test_a_file_that_was_changed_by_hand_is_refused_whatever_was_changed(tmp_pat
         ("gate", {"folder": "x", "sha256": "y"}),
         ("point", {"threshold": 1}),
         ("point", None),
+        ("point", []),
         ("surplus", 1),
         ("name", None),
+        ("name", "no-such-signal"),
+        ("kind", "native"),
+        ("direction", "high"),
+        ("scale", "hazard"),
         ("first_loop", 0),
+        ("first_loop", True),
+        ("first_loop", 2),
         ("min_depth", 1.5),
+        ("min_depth", "1"),
+        ("target", "speed"),
         ("level", "high"),
+        ("level", "0.9"),
+        ("level", True),
+        ("level", 2.0),
+        ("level", 10**400),
+        ("level", math.inf),
+        ("delta", 0.05),
+        ("conformal", {}),
+        ("model", 3),
+        ("model_sha256", 3),
+        ("point.threshold", "high"),
+        ("point.threshold", True),
+        ("point.threshold", math.nan),
+        ("point.method", None),
+        ("point.val", 1),
+        ("point.val.examples", 2.0),
+        ("point.test.groups", 0),
+        ("point.test.depth", 2.5),
+        ("point.test.depth.value", None),
+        ("point.test.depth.low", "low"),
+        ("point.test.depth.middle", 1),
     ],
 )
-def test_a_file_that_is_whole_but_says_nonsense_is_refused(tmp_path, key: str, value):
+def test_a_file_that_is_whole_but_says_nonsense_is_refused_in_plain_words(tmp_path, key, value):
     path = save_readout(saved(tmp_path / "a.json"))
-    content = {k: v for k, v in json.loads(path.read_text()).items() if k != "sha256"}
-    content = {**content, key: value}
+    content = json.loads(path.read_text())
+    *above, last = key.split(".")
+    within = content
+    for name in above:
+        within = within[name]
+    within[last] = value
+    write_signed(path, content)
+    with pytest.raises(ReadoutError, match="is damaged") as refused:
+        load_readout(path)
+    said = str(refused.value)
+    assert "\n" not in said and len(said) < 300 + len(str(path))
+    assert not any(word in said for word in ("Error", "__init__", "NoneType", "keyword"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"surplus": 1}, "it says 'surplus', which no readout file does"),
+        ({"min_depth": True}, "min_depth must be a whole number from 1, got True"),
+        ({"direction": "high"}, "direction of entropy is low, got 'high'"),
+        ({"level": 2.0}, "accuracy must be a share"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said(tmp_path, changes, words):
+    path = save_readout(saved(tmp_path / "a.json"))
+    write_signed(path, json.loads(path.read_text()) | changes)
+    with pytest.raises(ReadoutError, match=words):
+        load_readout(path)
+
+
+@pytest.mark.parametrize("key", [field.name for field in dataclasses.fields(SavedReadout)][:-1])
+def test_a_field_that_is_missing_is_named(tmp_path, key):
+    path = save_readout(saved(tmp_path / "a.json"))
+    content = json.loads(path.read_text())
+    del content[key]
+    write_signed(path, content)
+    with pytest.raises(ReadoutError, match=f"is damaged: it does not say {key};"):
+        load_readout(path)
+
+
+@pytest.mark.parametrize("path", [None, 3, "", b"a.json"])
+def test_what_is_no_path_is_refused(path):
+    with pytest.raises(ReadoutError, match="a readout file is named by its path, got"):
+        load_readout(path)
+
+
+def write_signed(path: Path, content: dict) -> None:
+    """Write `content` with the digest that its own rest has."""
+    content.pop("sha256")
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
     path.write_text(json.dumps({**content, "sha256": hashlib.sha256(canonical).hexdigest()}))
-    with pytest.raises(ReadoutError, match="is damaged"):
-        load_readout(path)

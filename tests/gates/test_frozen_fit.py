@@ -5,6 +5,7 @@ import pytest
 
 from tests.gates.planted import planted_store
 from trajdiag.errors import ConfigError, UnknownNameError
+from trajdiag.gates import descent
 from trajdiag.gates.frozen_fit import fit_gate
 from trajdiag.gates.gate import load_gate
 
@@ -68,6 +69,26 @@ def test_the_recorded_command_names_every_option_that_is_not_the_default(store, 
     assert gate.commands == [
         f"trajdiag fit-gate planted --kind linear --beta 0.25 --epochs 2 --cache-dir {tmp_path}"
     ]
+
+
+@pytest.mark.parametrize(("epochs", "told"), [(1, [1]), (7, [1, 2, 4, 7]), (8, [1, 2, 4, 8])])
+def test_few_passes_are_told_the_last_among_them(store, tmp_path, epochs, told):
+    said = []
+    options = {"kind": "linear", "epochs": epochs, "patience": 100, "cache_dir": str(tmp_path)}
+    gate = fit_gate(store, progress=said.append, **options)
+    assert len(gate.history_) == epochs
+    assert [line.partition(":")[0] for line in said[:-1]] == [f"pass {n}" for n in told]
+    assert said[-2] == f"pass {epochs}: val loss {gate.history_[-1]:.5f} nats"
+    assert "without the states" in said[-1]
+
+
+def test_slow_passes_are_told_all(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(descent, "LONGEST_SILENCE", 0.0)
+    said = []
+    fit_gate(
+        store, progress=said.append, kind="linear", epochs=7, patience=100, cache_dir=str(tmp_path)
+    )
+    assert [line.partition(":")[0] for line in said[:-1]] == [f"pass {n}" for n in range(1, 8)]
 
 
 def test_trees_are_fitted_named_and_loaded_like_networks(store, tmp_path):

@@ -151,6 +151,44 @@ def test_a_damaged_gate_is_refused_in_one_line(planted, gate, tmp_path):
         load_gate(tmp_path / "absent", planted[0])
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("null", r"config\.json is no JSON object"),
+        ("[1]", r"config\.json is no JSON object"),
+        ('{"a": [1]}', r"config\.json does not say version"),
+        ('{"version": 1}', r"config\.json does not say kind"),
+    ],
+)
+def test_a_config_that_is_no_gates_is_refused_in_plain_words(planted, gate, tmp_path, text, words):
+    folder = gate.save(tmp_path / "gate")
+    (folder / "config.json").write_text(text)
+    with pytest.raises(GateError, match=f"is damaged: {words}; fit it again"):
+        load_gate(folder, planted[0])
+
+
+def test_whatever_stands_in_a_field_of_the_config_is_refused_in_words_or_harmless(
+    planted, gate, tmp_path
+):
+    folder = gate.save(tmp_path / "gate")
+    content = json.loads((folder / "config.json").read_text())
+    for key in content:
+        for value in (None, [1], {"a": 1}, "words"):
+            (folder / "config.json").write_text(json.dumps({**content, key: value}))
+            try:
+                again = load_gate(folder, planted[0])
+            except (GateError, FingerprintError) as error:
+                assert not any(
+                    word in str(error)
+                    for word in ("NoneType", "subscriptable", "not supported", "argument", "'dict'")
+                ), str(error)
+            else:
+                assert key in ("name", "store", "commands", "history")
+                assert np.array_equal(
+                    again.values(planted[0], "test"), gate.values(planted[0], "test")
+                )
+
+
 def test_a_gate_of_another_version_is_refused(planted, gate, tmp_path):
     folder = gate.save(tmp_path / "gate")
     config = json.loads((folder / "config.json").read_text())
@@ -192,6 +230,11 @@ def test_a_handful_of_examples_is_enough_to_run(tmp_path):
         ({"prior": "flat"}, "uniform, geometric"),
         ({"beta": -1.0}, "beta must be at least 0"),
         ({"lam": 1.0}, "between 0 and 1"),
+        *(
+            ({option: value}, f"{option} must .*got {value}")
+            for option in ("beta", "lam", "k", "gamma", "memory")
+            for value in (np.nan, np.inf, -np.inf)
+        ),
         ({"epochs": 0}, "epochs must be at least 1"),
         ({"name": "../gate"}, "must be one folder's name"),
         ({"name": "entropy"}, "entropy is another readout's name"),

@@ -245,7 +245,7 @@ def test_a_gate_of_another_store_or_of_a_readouts_name_is_refused(tmp_path):
         list_readouts(one, cache_dir=tmp_path)
 
 
-def test_a_gate_of_an_earlier_store_of_that_name_is_left_out_with_a_warning(tmp_path):
+def test_gates_of_an_earlier_store_of_that_name_are_left_out_with_one_warning(tmp_path):
     rng = np.random.default_rng(0)
     for folder in ("first", "second"):
         hidden = rng.normal(size=(60, 3, 4)).astype(np.float32)
@@ -254,9 +254,12 @@ def test_a_gate_of_an_earlier_store_of_that_name_is_left_out_with_a_warning(tmp_
         target = np.arange(60) % 2
         store = from_arrays(tmp_path / folder / "mine.zarr", hidden, logits, target)
         if folder == "first":
-            fit_gate(store, kind="linear", epochs=1, cache_dir=str(tmp_path))
-    with pytest.warns(TrajdiagWarning, match="another store named mine"):
+            for name in ("one", "two", "three"):
+                fit_gate(store, kind="linear", epochs=1, name=name, cache_dir=str(tmp_path))
+    with pytest.warns(TrajdiagWarning) as warned:
         assert fitted_gates(store, tmp_path) == {}
+    (warning,) = warned
+    assert "another store named mine: gates one, three, two; fit" in str(warning.message)
 
 
 @pytest.fixture(scope="module")

@@ -10,19 +10,11 @@ import json
 import math
 import os
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from trajdiag.deployment.saved_readout import (
-    GateWeights,
-    Kind,
-    Measured,
-    OperatingPoint,
-    ReadoutError,
-    SavedReadout,
-    SplitNumbers,
-)
-from trajdiag.metrics.frontier import NEVER
-from trajdiag.readouts.readout import Scale
+from trajdiag.deployment.readout_content import parse_readout, shown
+from trajdiag.deployment.saved_readout import ReadoutError, SavedReadout
+from trajdiag.errors import ConfigError
 from trajdiag.store.durable import disk_errors, write_file
 
 READOUT_VERSION = 1
@@ -42,9 +34,12 @@ def save_readout(readout: SavedReadout) -> Path:
 def load_readout(path: str | os.PathLike[str]) -> SavedReadout:
     """The readout in the file `path`. Raises ReadoutError where it is missing, damaged, foreign or
     of another version."""
+    if not isinstance(path, str | os.PathLike) or not str(path):
+        raise ReadoutError(f"a readout file is named by its path, got {shown(path)}")
     path = Path(path)
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
+        digest = None if not isinstance(content, dict) else _digest(_without_digest(content))
     except FileNotFoundError as error:
         raise ReadoutError(
             f"no readout file at {path}; make one with `trajdiag score STORE --readouts NAME "
@@ -56,58 +51,23 @@ def load_readout(path: str | os.PathLike[str]) -> SavedReadout:
         raise ReadoutError(f"{path} is no readout file: it does not say trajdiag_readout")
     if content["trajdiag_readout"] != READOUT_VERSION:
         raise ReadoutError(
-            f"readout file {path} has version {content['trajdiag_readout']}, this trajdiag reads "
-            f"{READOUT_VERSION}; choose it again"
+            f"readout file {path} has version {shown(content['trajdiag_readout'])}, this trajdiag "
+            f"reads {READOUT_VERSION}; choose it again"
         )
-    if content.pop("sha256", None) != _digest(content):
+    if content.get("sha256") != digest:
         raise ReadoutError(
             f"readout file {path} is damaged or was changed: its sha256 is not that of the rest; "
             "choose it again"
         )
+    del content["sha256"], content["trajdiag_readout"]
     try:
-        return _parse(content, path)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ReadoutError(f"readout file {path} is damaged: {error!r}; choose it again") from error
+        return parse_readout(content, path)
+    except (ConfigError, ValueError) as error:
+        raise ReadoutError(f"readout file {path} is damaged: {error}; choose it again") from error
 
 
-def _parse(content: dict[str, Any], path: Path) -> SavedReadout:
-    content = {key: value for key, value in content.items() if key != "trajdiag_readout"}
-    for key, allowed in (
-        ("kind", get_args(Kind)), ("direction", ("high", "low")), ("scale", get_args(Scale)),
-    ):  # fmt: skip
-        if content[key] not in allowed:
-            raise ValueError(f"{key} is {content[key]!r}")
-    for key in ("name", "unit", "formula", "target", "store", "fingerprint"):
-        if not isinstance(content[key], str):
-            raise ValueError(f"{key} is {content[key]!r}")
-    for key in ("first_loop", "min_depth"):
-        if not isinstance(content[key], int) or content[key] < 1:
-            raise ValueError(f"{key} is {content[key]!r}")
-    content["level"] = float(content["level"])
-    gate, conformal = content.pop("gate"), content.pop("conformal")
-    if (gate is None) == (content["kind"] == "gate"):
-        raise ValueError("a gate readout names its gate, no other does")
-    return SavedReadout(
-        **{**content, "point": _point(content["point"])},
-        gate=None if gate is None else GateWeights(**gate),
-        conformal=None if conformal is None else _point(conformal),
-        path=path,
-    )
-
-
-def _point(content: dict[str, Any]) -> OperatingPoint:
-    threshold = NEVER if content["threshold"] is None else float(content["threshold"])
-    return OperatingPoint(
-        threshold=threshold,
-        method=content["method"],
-        val=_numbers(content["val"]),
-        test=_numbers(content["test"]),
-    )
-
-
-def _numbers(content: dict[str, Any]) -> SplitNumbers:
-    measured = {key: Measured(**content[key]) for key in ("depth", "accuracy", "risk")}
-    return SplitNumbers(examples=content["examples"], groups=content["groups"], **measured)
+def _without_digest(content: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in content.items() if key != "sha256"}
 
 
 def _plain(value: Any) -> Any:

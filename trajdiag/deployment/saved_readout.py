@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -13,7 +14,7 @@ from trajdiag.errors import GateError, TrajdiagError
 from trajdiag.gates.gate import CONFIG, Gate, load_gate
 from trajdiag.metrics.frontier import exit_depth
 from trajdiag.readouts.readout import Readout, Scale
-from trajdiag.store.reader import Store
+from trajdiag.store.reader import Store, open_store
 
 Kind = Literal["signal", "native", "variant", "gate", "fixed"]
 
@@ -104,16 +105,31 @@ class SavedReadout:
     """The threshold of conformal risk control, beside it; None for other targets."""
     path: Path = field(default=Path(), compare=False)
 
-    def exit_depth(self, store: Store, split: str) -> NDArray[int16]:
+    def exit_depth(
+        self,
+        store: Store | str | os.PathLike[str],
+        split: str,
+        *,
+        cache_dir: str | os.PathLike[str] | None = None,
+    ) -> NDArray[int16]:
         """The loop at which each example of the split leaves: [example].
 
-        A signal or the model's own gate applies to any store that has it; a fitted gate to the
-        store that it was fitted on. Raises ReadoutError where the store lacks it or the gate is no
-        longer the same, FingerprintError for another store's gate.
+        `store` may be a name or a path; a name is looked up in `cache_dir`, by default in the cache
+        that the readout file lies in. A signal or the model's own gate applies to any store that
+        has it; a fitted gate to the store that it was fitted on. Raises ReadoutError where the
+        store lacks it or the gate is no longer the same, FingerprintError for another store's gate,
+        UnknownNameError for a store that there is not.
         """
+        store = open_store(store, self._home if cache_dir is None else cache_dir)
         values = self._readout(store).values(store, split)
         first = max(self.first_loop, self.min_depth)
         return exit_depth(values, self.point.threshold, self.direction, first)
+
+    @property
+    def _home(self) -> Path | None:
+        """The root of the cache that the file lies in: ROOT/readouts/STORE/FILE."""
+        above = self.path.absolute().parents
+        return above[2] if len(above) > 2 and above[1].name == "readouts" else None
 
     def _readout(self, store: Store) -> Readout:
         if self.kind == "signal" and self.name not in store.signal_names:
@@ -143,6 +159,11 @@ class SavedReadout:
             raise ReadoutError(
                 f"gate {folder} was fitted again since readout {self.path} was chosen; choose its "
                 f"threshold again with `{self.command}`"
+            )
+        if (self.direction, self.first_loop) != (gate.direction, gate.first_loop):
+            raise ReadoutError(
+                f"readout {self.path} is damaged: gate {gate.name} stops when {gate.direction}, "
+                f"from loop {gate.first_loop}; choose it again with `{self.command}`"
             )
         return gate
 

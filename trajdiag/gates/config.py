@@ -1,6 +1,7 @@
 """What `fit-gate` can be told, and the command line that tells it."""
 
 import dataclasses
+import math
 import shlex
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -106,6 +107,8 @@ class FitGateConfig:
             value = getattr(self, option)
             if not least <= value < 2**63:
                 raise ConfigError(f"{option} must be at least {least} and finite, got {value}")
+        if not math.isfinite(self.gamma):
+            raise ConfigError(f"gamma must be finite, got {self.gamma}")
         if not 0.0 < self.lam < 1.0:
             raise ConfigError(f"lam must lie between 0 and 1 (both excluded), got {self.lam}")
         if self.name is not None:

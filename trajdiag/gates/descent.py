@@ -6,6 +6,7 @@ Shamir & Zhang 2013, arXiv 1212.1824), which acts as a decaying rate without kno
 
 import copy
 import math
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -28,6 +29,8 @@ AVERAGING = 8.0
 """The average spans about the last 1/(AVERAGING + 1) of the steps."""
 LEAST_GAIN = 1e-4
 """Share of the val loss by which a pass must better it to count."""
+LONGEST_SILENCE = 30.0
+"""Seconds after which the next pass is told, whichever it is."""
 
 
 def fit_network(
@@ -43,7 +46,8 @@ def fit_network(
 ) -> tuple[GateNetwork, list[float]]:
     """The network (of standardised states) with the least val loss; the val loss after each pass.
 
-    Matrix products run in `dtype`, weights and losses are float32.
+    Matrix products run in `dtype`, weights and losses are float32. Told are passes 1, 2, 4, 8 and
+    so on, the last, and more of slow ones.
     """
     states, objective = fit
     size = min(len(states), _batch_size(len(states)))
@@ -52,6 +56,7 @@ def fit_network(
     average = copy.deepcopy(network)
     best, mark, stale, step = average, math.inf, 0, 0
     history: list[float] = []
+    told = time.monotonic()
     for epoch in range(1, epochs + 1):
         for _ in range(math.ceil(STEPS_PER_PASS * size / len(states))):
             for examples, batch in states.shuffled(rng, size):
@@ -65,7 +70,6 @@ def fit_network(
                 f"the val loss is {history[-1]} after pass {epoch}: the cross-entropies are beyond "
                 "float32; check the store's logits"
             )
-        progress(f"pass {epoch}: val loss {history[-1]:.5f} {objective.unit}")
         if history[-1] <= min(history):
             best = copy.deepcopy(average)
         # Against the last mark, so that a run of small gains counts as their sum.
@@ -73,7 +77,12 @@ def fit_network(
             mark, stale = history[-1], 0
         else:
             stale += 1
-        if stale >= patience:
+        last = stale >= patience or epoch == epochs
+        is_slow = time.monotonic() - told > LONGEST_SILENCE
+        if last or is_slow or epoch.bit_count() == 1:
+            progress(f"pass {epoch}: val loss {history[-1]:.5f} {objective.unit}")
+            told = time.monotonic()
+        if last:
             break
     return best, history
 

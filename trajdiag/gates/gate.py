@@ -191,6 +191,8 @@ def read_gate(path: str | os.PathLike[str]) -> Gate:
         )
     try:
         content = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            raise ValueError(f"{CONFIG} is no JSON object")
         if content["version"] != GATE_VERSION:
             raise GateError(
                 f"gate {folder} has version {content['version']}, this trajdiag reads "
@@ -207,12 +209,22 @@ def read_gate(path: str | os.PathLike[str]) -> Gate:
         gate.history_, gate.commands = content["history"], content["commands"]
         if not isinstance(gate.fingerprint_, str) or not isinstance(gate.commands, list):
             raise ValueError(f"{CONFIG} names no store, or no commands")
-    except (OSError, ValueError, LookupError, TypeError, *_UNREADABLE) as error:
-        reason = " ".join(str(error).split())
+        if not all(isinstance(x, float | int) for x in (gate.val_loss_, gate.baseline_loss_)):
+            raise ValueError(f"{CONFIG} holds losses that are no numbers")
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, *_UNREADABLE) as error:
         raise GateError(
-            f"gate {folder} is damaged: {reason}; fit it again with --overwrite"
+            f"gate {folder} is damaged: {_reason(error)}; fit it again with --overwrite"
         ) from error
     return gate
+
+
+def _reason(error: Exception) -> str:
+    """Why a gate's folder cannot be read, in words."""
+    if isinstance(error, KeyError):
+        return f"{CONFIG} does not say {error.args[0]}"
+    if isinstance(error, TypeError | AttributeError | IndexError):
+        return f"{CONFIG} says something of another type than a gate's"
+    return " ".join(str(error).split())
 
 
 def _require_splits(store: Store) -> None:

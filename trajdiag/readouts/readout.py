@@ -145,19 +145,22 @@ def bound() -> Readout:
 
 
 def fitted_gates(store: Store, cache_dir: str | os.PathLike[str] | None = None) -> dict[str, Path]:
-    """The folders of the gates fitted on `store`, by name; warns of those that were fitted on other
-    states, of a store that had the same name."""
-    found = {}
+    """The folders of the gates fitted on `store`, by name; warns once of all that were fitted on
+    other states, of a store that had the same name."""
+    found, stale = {}, []
     for path in sorted(gates_folder(store.name, cache_dir).glob("*/config.json")):
         if read_gate(path.parent).fingerprint_ == store.fingerprint:
             found[path.parent.name] = path.parent
         else:
-            warnings.warn(
-                f"gate {path.parent.name} is left out: it was fitted on another store named "
-                f"{store.name}; fit it here with `trajdiag fit-gate {store.path} --overwrite`",
-                TrajdiagWarning,
-                stacklevel=2,
-            )
+            stale.append(path.parent.name)
+    if stale:
+        warnings.warn(
+            f"left out, since fitted on another store named {store.name}: "
+            f"gate{'s' * (len(stale) > 1)} {', '.join(stale)}; fit here again with "
+            f"`trajdiag fit-gate {store.path} --overwrite`",
+            TrajdiagWarning,
+            stacklevel=2,
+        )
     return found
 
 

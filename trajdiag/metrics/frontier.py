@@ -150,17 +150,18 @@ def _records(
     """Which [loop, example] of `best` are records, and what leaving there, instead of at the next
     record (at T after the last), brings: 4 x loops saved + change of `right` + 1. `right` has one
     loop more."""
-    record = ~np.isnan(best)
+    record = best == best
+    np.greater(best[1:], best[:-1], out=record[1:])
+    if not record[:1].all():  # the first value after NaN is a record too
+        record[1:] |= np.isnan(best[:-1]) & ~np.isnan(best[1:])
     step = np.empty(best.shape, dtype=np.uint16)
-    next_right = right[-1].copy()
-    next_loop = np.full(best.shape[1], len(best), dtype=np.uint16)
+    # of the next record: 4 x its loop, less whether it is right, + 1
+    following = np.uint16(4 * len(best) + 1) - right[-1].view(np.uint8)
     for loop in reversed(range(len(best))):
-        if loop > 0:
-            record[loop] &= ~(best[loop] <= best[loop - 1])
-        step[loop] = 4 * (next_loop - np.uint16(loop)) + 1
-        step[loop] += (right[loop] - next_right).astype(np.uint16)
-        np.copyto(next_right, right[loop], where=record[loop])
-        next_loop[record[loop]] = loop
+        own = right[loop].view(np.uint8)
+        np.add(following, own, out=step[loop])
+        step[loop] -= np.uint16(4 * loop)
+        np.copyto(following, np.uint16(4 * loop + 1) - own, where=record[loop])
     return record, step
 
 
@@ -206,9 +207,10 @@ def _sums(
     """Loops saved and correctness gained by all steps up to each end."""
     loops = step >> 2
     room = np.int32 if loops.sum(dtype=np.int64) < 2**31 else np.int64
-    saved = np.cumsum(loops, dtype=room)[ends]
-    gained = np.cumsum(step & 3, dtype=room)[ends]
-    gained -= ends + 1
+    saved = np.cumsum(loops, dtype=room).take(ends)
+    gained = np.cumsum(step & 3, dtype=room)
+    gained -= np.arange(1, len(gained) + 1, dtype=room)
+    gained = gained.take(ends)
     return saved, gained
 
 

@@ -120,11 +120,25 @@ def test_a_folder_with_somebodys_own_files_is_refused_and_kept(report, brief, tm
     assert contents(tmp_path / "r") == before
 
 
+def test_a_link_to_somebodys_folder_is_somebodys_own(report, brief, tmp_path):
+    shutil.copytree(report, tmp_path / "r")
+    (tmp_path / "r" / "tables" / "mine").symlink_to(tmp_path)
+    with pytest.raises(ReportError, match=r"holds what is not a report's \(tables/mine\)"):
+        write_report(brief, tmp_path / "r")
+
+
+def test_an_empty_name_is_no_folder(brief, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ReportError, match="a report needs a folder"):
+        write_report(brief, "")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_file_in_the_way_is_refused(brief, tmp_path):
     (tmp_path / "r").write_text("mine")
     with pytest.raises(ReportError, match="is a file"):
         write_report(brief, tmp_path / "r")
-    with pytest.raises(ReportError, match=r"could not be written to .*/r/deeper: "):
+    with pytest.raises(ReportError, match=r"no report can lie in .*/r, which is a file"):
         write_report(brief, tmp_path / "r" / "deeper")
     assert (tmp_path / "r").read_text() == "mine"
 

@@ -1,15 +1,20 @@
 """The page as a reader's browser meets it."""
 
 import dataclasses
+import re
 from html.parser import HTMLParser
 
 import pytest
+from matplotlib.textpath import TextPath
 
 from tests.reporting.planted import planted_results
+from trajdiag.reporting import tables
 from trajdiag.reporting.board import board
-from trajdiag.reporting.figures import draw_figures
+from trajdiag.reporting.canvas import style
+from trajdiag.reporting.figures import draw_figures, signal_figure
 from trajdiag.reporting.folder import FIGURES
 from trajdiag.reporting.html import render_html
+from trajdiag.reporting.svg import NARROW
 from trajdiag.results import ROW_TYPES, Results
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
@@ -133,6 +138,39 @@ def test_commands_and_fingerprints_are_printed_as_they_are(batch):
     for row in planted_results(["mano-fixed-uniform", "mano-joint-linear"]).stores:
         assert all(command in batch.text for command in row.commands)
         assert row.fingerprint in batch.text
+
+
+def test_what_made_a_store_is_said_once_and_what_is_not_known_left_out():
+    (row,) = planted_results(["mano-joint-linear"], examples=60).stores
+    whole = dict(tables.provenance(row))
+    assert whole["Model"].startswith("mano-joint-linear (")
+    row = dataclasses.replace(
+        row,
+        model={"name": "arrays", "family": "arrays", "sha256": "ab"},
+        task={"name": "arrays", "parameters": {}, "notes": {}},
+    )
+    facts = dict(tables.provenance(row))
+    assert (facts["Model"], facts["Weights"], facts["Task"]) == ("arrays", "SHA-256 ab", "arrays")
+    row = dataclasses.replace(row, model={"name": "m", "family": "ouro", "source": None})
+    facts = dict(tables.provenance(row))
+    assert facts["Model"] == "m (ouro)"
+    assert "Weights" not in facts
+    assert not any("None" in text for text in facts.values())
+
+
+def test_a_long_unit_stays_within_its_panel_of_the_signal_figure():
+    results = planted_results(["mano-joint-linear"], examples=60)
+    unit = "nats of cumulative hazard, -log(1 - CDF)"
+    readouts = [dataclasses.replace(row, unit=unit) for row in results.readouts]
+    with style():
+        figure = signal_figure(board(dataclasses.replace(results, readouts=readouts)))
+    for panel in figure.panels:
+        lines = re.findall(r'<text transform="translate\((\S+) \S+\)[^>]*>([^<]+)', panel.inline())
+        notes = [(float(x), text) for x, text in lines if "means stop" in text or "nats" in text]
+        assert len(notes) == 2
+        for left, text in notes:
+            width = TextPath((0, 0), text, size=10).get_extents().width
+            assert left + width < NARROW
 
 
 def test_hostile_names_are_shown_and_not_obeyed():

@@ -27,7 +27,7 @@ def report(
     """Diagnose stores and write the report: HTML, Markdown, JSON, CSV tables and SVG figures.
 
     Fits the learned bound on each store by itself (half a minute for 10,000 examples). Prints the
-    path of report.html.
+    path of report.html, and on stderr the verdict.
     """
     say_store(stores, options.cache_dir)
     path = write_report(

@@ -121,12 +121,13 @@ def signal_figure(board: Board) -> Figure:
 
     def draw(store: str, readout: str) -> Panel:
         difficulties, values = _grid(board, store, readout, "signal")
-        ax = blank(NARROW, 168, left=40, right=22, top=18, bottom=34)
+        ax = blank(NARROW, 180, left=40, right=22, top=30, bottom=34)
         curves.signal(ax, values, difficulties, board.roles[readout])
         ax.set_xlabel("loop")
         row = board.rows[store, readout]
         unit = visible(row.unit).partition(",")[0]
-        corner(ax, 1.06, f"{shortened(unit, 32)}; {row.direction} means stop")
+        # Side by side, units such as "nats of cumulative hazard" would run into the next panel.
+        corner(ax, 1.06, f"{shortened(unit, 32)}\n{row.direction} means stop")
         alt = "mean signal by loop; " + "; ".join(
             f"difficulty {tick(d)}: {', '.join(plain(float(v)) for v in r)}"
             for d, r in zip(difficulties, values, strict=True)

@@ -3,6 +3,8 @@
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from trajdiag.errors import ReportError
@@ -35,8 +37,7 @@ def write_report(
 
     A report that is already there is replaced in one step, once the other one is complete on disk.
     Raises ReportError where `folder` holds anything else, or cannot be written."""
-    target = Path(folder).resolve()
-    _refuse_foreign(target)
+    target = require_usable(folder)
     files = report_files(results, title or default_title(results))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -76,24 +77,58 @@ def default_title(results: Results) -> str:
     return f"Trajectory or readout? {about}"
 
 
-def _refuse_foreign(target: Path) -> None:
+def require_usable(folder: str | os.PathLike[str]) -> Path:
+    """The absolute path of `folder`, if a report can be written there: it is an earlier report, is
+    empty, or is not there and can be made. Writes nothing; raises ReportError otherwise."""
+    if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
+        raise ReportError(f"a report needs a folder, got {folder!r}; name one as --output")
     try:
-        if not target.exists():
-            return
-        if not target.is_dir():
+        target = Path(folder).resolve()
+        if target.exists():
+            _refuse_foreign(target)
+        there = next(path for path in target.parents if path.exists())
+        if not there.is_dir():
             raise ReportError(
-                f"a report is a folder, but {visible(str(target))} is a file; name another --output"
+                f"no report can lie in {visible(str(there))}, which is a file; name another "
+                "--output"
             )
-        held = sorted(p.relative_to(target).as_posix() for p in target.rglob("*") if not p.is_dir())
-    except OSError as error:
-        raise _unwritable(target, error) from error
-    foreign = [name for name in held if name not in OWN]
-    if held and (foreign or MARK not in held):
-        others = ", ".join((foreign or held)[:3])
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise ReportError(
+                f"no report can be written to {visible(str(target))}: {visible(str(there))} is "
+                "write-protected; name another --output"
+            )
+    except (OSError, RuntimeError, ValueError) as error:
+        raise _unwritable(Path(folder), error) from error
+    return target
+
+
+def _refuse_foreign(target: Path) -> None:
+    if not target.is_dir():
+        raise ReportError(
+            f"a report is a folder, but {visible(str(target))} is a file; name another --output"
+        )
+    foreign = list(islice((name for name in _held(target) if name not in OWN), 3))
+    held = list(islice(_held(target), 3))
+    if foreign or (held and not (target / MARK).is_file()):
+        others = ", ".join(foreign or held)
         raise ReportError(
             f"{visible(str(target))} holds what is not a report's ({visible(others)}); "
             "name an empty folder or an earlier report as --output"
         )
+
+
+def _held(target: Path) -> Iterator[str]:
+    """What is in the folder and is no folder, one after the other: nobody waits until all of a home
+    folder was read."""
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for folder, folders, files in os.walk(target, onerror=refuse):
+        folders.sort()
+        links = [name for name in folders if (Path(folder) / name).is_symlink()]
+        for name in sorted(files + links):
+            yield (Path(folder) / name).relative_to(target).as_posix()
 
 
 def _write(path: Path, text: str) -> None:
@@ -127,7 +162,6 @@ def _umask() -> int:
     return mask
 
 
-def _unwritable(target: Path, error: OSError) -> ReportError:
-    return ReportError(
-        f"the report could not be written to {visible(str(target))}: {error.strerror or error}"
-    )
+def _unwritable(target: Path, error: Exception) -> ReportError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+    return ReportError(f"the report could not be written to {visible(str(target))}: {reason}")

@@ -16,6 +16,7 @@ from trajdiag.reporting import (
 from trajdiag.reporting.board import Board
 from trajdiag.reporting.names import readout_label, visible
 from trajdiag.reporting.palette import ROLES
+from trajdiag.reporting.prose import prose
 from trajdiag.reporting.svg import Figure
 from trajdiag.reporting.terms import TERMS
 from trajdiag.results import ROW_TYPES
@@ -30,7 +31,7 @@ def render_html(board: Board, figures: list[Figure], title: str) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["visible"] = visible
+    environment.filters |= {"visible": visible, "prose": _prose}
     environment.filters["inline"] = lambda panel: Markup(panel.inline())
     return environment.get_template("report.html").render(
         **contents(board, title),
@@ -71,6 +72,15 @@ def contents(board: Board, title: str) -> dict[str, Any]:
         "apart": board.apart,
         "csv": [f"{table}.csv" for table in ROW_TYPES],
     }
+
+
+def _prose(text: str) -> Markup:
+    """Running text, its commands as code."""
+    parts = [
+        Markup("<code>{}</code>" if part.is_command else "{}").format(part.text)
+        for part in prose(text)
+    ]
+    return Markup("").join(parts)
 
 
 def _meta(board: Board) -> list[str]:

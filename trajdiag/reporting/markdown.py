@@ -8,6 +8,7 @@ from trajdiag.reporting.board import Board
 from trajdiag.reporting.cells import Table
 from trajdiag.reporting.html import contents
 from trajdiag.reporting.names import visible
+from trajdiag.reporting.prose import prose
 from trajdiag.reporting.svg import Figure
 
 
@@ -21,7 +22,13 @@ def render_markdown(board: Board, figures: list[Figure], title: str) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"md": escaped, "visible": visible, "table": _table, "fence": _fence}
+    environment.filters |= {
+        "md": escaped,
+        "prose": _prose,
+        "visible": visible,
+        "table": _table,
+        "fence": _fence,
+    }
     text = environment.get_template("report.md").render(**contents(board, title), figures=figures)
     return re.sub(r"\n{3,}", "\n\n", text)
 
@@ -29,6 +36,13 @@ def render_markdown(board: Board, figures: list[Figure], title: str) -> str:
 def escaped(text: str) -> str:
     """`text` with everything that Markdown or HTML would read as markup escaped."""
     return re.sub(r"([\\`*_{}\[\]<>#|~&])", r"\\\1", visible(text))
+
+
+def _prose(text: str) -> str:
+    """Running text, its commands as code, in which nothing needs an escape."""
+    return "".join(
+        f"`{part.text}`" if part.is_command else escaped(part.text) for part in prose(text)
+    )
 
 
 def _table(table: Table) -> str:

@@ -111,11 +111,14 @@ def provenance(row: StoreRow) -> list[tuple[str, str]]:
     parameters = ", ".join(
         f"{key}={json.dumps(value)}" for key, value in task.get("parameters", {}).items()
     )
+    name = str(model.get("name"))
+    more = [str(model[key]) for key in ("family", "source") if model.get(key) not in (None, name)]
+    weights = model.get("sha256")
     facts = {
-        "Model": f"{model.get('name')} ({model.get('family')}, {model.get('source')})",
+        "Model": f"{name} ({', '.join(more)})" if more else name,
         "Revision": model.get("revision"),
-        "Weights": f"SHA-256 {model.get('sha256')}",
-        "Task": f"{task.get('name')}({parameters})",
+        "Weights": f"SHA-256 {weights}" if weights else None,
+        "Task": f"{task.get('name')}({parameters})" if parameters else task.get("name"),
         "Task notes": json.dumps(task["notes"], ensure_ascii=False) if task.get("notes") else None,
         "Examples": ", ".join(f"{count:,} {split}" for split, count in row.examples.items()),
         "Shape": f"{row.loops} loops, {row.d_model} wide, {row.classes} classes",

@@ -1,0 +1,60 @@
+"""Commands in running text are code; all else stays the text that it is."""
+
+import dataclasses
+
+import pytest
+
+from tests.reporting.planted import planted_results
+from tests.reporting.test_page import page_of
+from trajdiag.reporting.board import board
+from trajdiag.reporting.markdown import render_markdown
+from trajdiag.reporting.prose import Part, prose
+
+COMMAND = "trajdiag fit-gate a --kind boosted --utility any-later"
+HOSTILE = "trajdiag score '<script>alert(1)</script>*_x_|'"
+STRAY = "a` <script>alert(2)</script> `*b*` `"
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("plain", [("plain", False)]),
+        ("", []),
+        (f"Do `{COMMAND}`.", [("Do ", False), (COMMAND, True), (".", False)]),
+        (f"`{COMMAND}``{COMMAND}`", [(COMMAND, True), (COMMAND, True)]),
+        (f"a` `{COMMAND}` `b`", [("a` ", False), (COMMAND, True), (" `b`", False)]),
+        ("`trajdiag score", [("`trajdiag score", False)]),
+        ("`rm -rf`", [("`rm -rf`", False)]),
+        ("`trajdiag a\nb\u202e`", [("trajdiag a\\u000ab\\u202e", True)]),
+    ],
+)
+def test_only_whole_commands_are_code(text, parts):
+    assert prose(text) == [Part(*part) for part in parts]
+
+
+@pytest.fixture(scope="module")
+def results():
+    found = planted_results(["mano-joint-linear"], examples=60)
+    finding = dataclasses.replace(
+        found.findings[0], message=f"{STRAY} `{HOSTILE}` {STRAY}", advice=f"Run `{COMMAND}`; a*b"
+    )
+    return dataclasses.replace(
+        found, profile=[], findings=[finding], verdict=[f"First `{COMMAND}` {STRAY}"]
+    )
+
+
+def test_the_page_shows_commands_as_code_and_obeys_nothing(results):
+    page = page_of(results)
+    assert page.open == []
+    assert not page.all("script")
+    assert len(page.all("code")) == 3
+    assert f"First {COMMAND} {STRAY}" in page.text
+    assert f"{STRAY} {HOSTILE} {STRAY}" in page.text
+    assert f"Run {COMMAND}; a*b" in page.text
+
+
+def test_markdown_escapes_around_a_command_and_not_inside(results):
+    text = render_markdown(board(results), [], "title")
+    stray = r"a\` \<script\>alert(2)\</script\> \`\*b\*\` \`"
+    assert f"First `{COMMAND}` {stray}" in text
+    assert f"{stray} `{HOSTILE}` {stray} → Run `{COMMAND}`; a\\*b" in text

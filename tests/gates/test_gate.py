@@ -215,6 +215,16 @@ def test_a_store_without_val_examples_cannot_be_fitted_on(tmp_path):
         Gate().fit(store)
 
 
+@pytest.mark.parametrize("array", ["hidden", "logits"])
+def test_numbers_too_large_for_float32s_sums_are_refused_in_words(tmp_path, array):
+    rng = np.random.default_rng(0)
+    given = {"hidden": rng.normal(size=(60, 3, 4)), "logits": rng.normal(size=(60, 3, 2))}
+    given[array] = np.clip(3e38 * given[array], -3.4e38, 3.4e38)
+    store = from_arrays(tmp_path / "x.zarr", **given, target=np.arange(60) % 2)
+    with pytest.raises(GateError, match="too large for float32; check the store's states and log"):
+        Gate(kind="linear", epochs=1).fit(store)
+
+
 def test_a_handful_of_examples_is_enough_to_run(tmp_path):
     gate = Gate(epochs=2).fit(few_examples(tmp_path / "few.zarr"))
     assert np.isfinite(gate.val_loss_)

@@ -67,8 +67,8 @@ def fit_network(
         history.append(mean_loss(average, *val, dtype))
         if not math.isfinite(history[-1]):
             raise GateError(
-                f"the val loss is {history[-1]} after pass {epoch}: the cross-entropies are beyond "
-                "float32; check the store's logits"
+                f"the val loss is {history[-1]} after pass {epoch}: the states or the "
+                "cross-entropies are too large for float32; check the store's states and logits"
             )
         if history[-1] <= min(history):
             best = copy.deepcopy(average)

@@ -236,6 +236,7 @@ def test_an_unknown_regressor_or_swap_is_refused_by_name(tmp_path):
         ({"swap": "entropy"}, "swap must be a list of names"),
         ({"swap": ("a", "b", "c")}, "swap needs two readouts, got 3"),
         ({"targets": 0.9}, "targets must be a list of shares"),
+        ({"threshold": 0.5}, "threshold must give numbers by readout"),
         ({"seed": "0"}, "seed must be a whole number"),
         ({"n_resamples": 50.5}, "n_resamples must be a whole number"),
         ({"n_resamples": 1}, "n_resamples must be at least 2"),

@@ -43,7 +43,7 @@ class Features:
         states = [store.numpy("hidden", rows=sample, loop=t).astype(np.float32) for t in self.loops]
         self._axes = _axes(states) if store.d_model > WIDEST else None
         states = [self._narrow(x) for x in states]
-        self._mean = [x.mean(0) for x in states]
+        self._mean = [x.mean(0, dtype=np.float64).astype(np.float32) for x in states]
         self._scale = _one_over_spread(states)
         for t, mean in zip(self.loops, self._mean, strict=True):
             states[t - 1] = self._standardised(states[t - 1], mean)
@@ -95,7 +95,8 @@ class Features:
     def _standardised(
         self, states: NDArray[np.float32], mean: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        return ((states - mean) * self._scale).clip(-_CLIP, _CLIP)
+        with np.errstate(over="ignore"):  # what overflows is clipped
+            return ((states - mean) * self._scale).clip(-_CLIP, _CLIP)
 
     def _narrow(self, states: NDArray[np.floating]) -> NDArray[np.float32]:
         states = states.astype(np.float32, copy=False)

@@ -65,6 +65,8 @@ class ScoreConfig:
         require_kind(self, float, "slack", "confidence")
         if isinstance(self.targets, str | float | int):
             raise ConfigError(f"targets must be a list of shares, got {self.targets!r}")
+        if not isinstance(self.threshold, dict):
+            raise ConfigError(f"threshold must give numbers by readout, got {self.threshold!r}")
         if self.n_resamples < 2 or not 0 < self.confidence < 1:
             raise ConfigError("n_resamples must be at least 2, confidence between 0 and 1")
         if not 0 <= self.slack < 1:

@@ -207,8 +207,8 @@ def read(logits: Tensor) -> Prediction:
         "logit_margin": -runner,
         "probability_margin": -torch.logaddexp(log_miss, log_runner).clamp(max=0.0),
     }
-    decided = _absent(highest + runner)  # the row has one class only
-    if bool(decided.any()):
+    if len(runner) and float(runner.amin()) < ABSENT[1] / 2:  # else no row has one class only
+        decided = _absent(highest + runner)
         signals = {name: values.masked_fill(decided, 0.0) for name, values in signals.items()}
     return Prediction(
         z=z,

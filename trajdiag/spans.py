@@ -63,9 +63,13 @@ class Spans:
             raise ValueError("a share, an area or a depth of an operating point is always defined")
         return span
 
+    def drawn(self, estimate: Estimate) -> Estimate:
+        """The estimate without a jackknife's rows."""
+        return estimate[: len(estimate) - self.left_out]
+
     def p(self, estimate: Estimate) -> float | None:
         """Two-sided p that what is estimated is 0."""
-        return bootstrap_p(estimate[: len(estimate) - self.left_out])
+        return bootstrap_p(self.drawn(estimate))
 
 
 def _number(value: float, digits: int) -> str:

@@ -86,7 +86,7 @@ def many_examples() -> dict[str, float]:
     from trajdiag.metrics import bootstrap
     from trajdiag.metrics.bootstrap import Resample
     from trajdiag.metrics.difficulty import difficulty_bins
-    from trajdiag.readouts.readout import Readout
+    from trajdiag.readout import Readout
     from trajdiag.scoring.evaluation import Resamples, evaluate
     from trajdiag.scoring.selection import Outcomes, Sample, Targets
 

@@ -9,7 +9,7 @@ from tests.bound.worlds import exclusive_or, store_of
 from tests.store.planted import planted
 from trajdiag.bound.rules import REGRESSORS, fit_rules
 from trajdiag.bound.stopping import PRICES
-from trajdiag.errors import ConfigError
+from trajdiag.errors import ConfigError, UnknownNameError
 from trajdiag.store.from_arrays import from_arrays
 
 FEW = (0.0, 0.05)
@@ -133,7 +133,7 @@ def test_a_minimum_depth_leaves_nothing_to_cross_before_it(tmp_path):
 
 def test_an_unknown_regressor_and_a_price_that_is_none_are_refused(tmp_path):
     store = odd(tmp_path)
-    with pytest.raises(ConfigError, match="existing: ridge, mlp, boosted"):
+    with pytest.raises(UnknownNameError, match="existing: boosted, mlp, ridge"):
         fit_rules(store, regressors=("forest",))
     for prices in ([], [-0.1], [np.inf], [np.nan]):
         with pytest.raises(ConfigError, match="prices"):

@@ -9,7 +9,7 @@ from tests.models.random_ouro import random_decoder
 from trajdiag.cli import main
 from trajdiag.models.checkpoint import write_checkpoint
 from trajdiag.models.registry import shipped_models
-from trajdiag.readouts.registry import READOUTS
+from trajdiag.readout_registry import READOUTS
 from trajdiag.tasks.registry import task_names
 
 

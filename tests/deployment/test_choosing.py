@@ -15,7 +15,7 @@ from trajdiag.deployment.readout_file import load_readout
 from trajdiag.deployment.saved_readout import ReadoutError
 from trajdiag.deployment.targets import NotReachedError, TargetConfig
 from trajdiag.errors import ConfigError, FingerprintError, GateError, StoreError, UnknownNameError
-from trajdiag.readouts.registry import READOUTS
+from trajdiag.readout_registry import READOUTS
 from trajdiag.signals.registry import SIGNALS
 from trajdiag.store.reader import Store
 

@@ -5,9 +5,11 @@ import pytest
 from scipy.stats import binomtest
 
 from tests.diagnosis.test_regret import noisy
+from tests.planted_worlds import EXAMPLES, LOOPS, solved_from
+from tests.trajectories import planted
 from trajdiag import diagnose, fit_gate
 from trajdiag.metrics.frontier import exit_depth, right_at
-from trajdiag.readouts.readout import list_readouts
+from trajdiag.readout import list_readouts
 
 QUICK = {"n_resamples": 100, "bound": ("ridge",)}
 
@@ -63,13 +65,17 @@ def test_p_values_are_adjusted_over_the_readouts_of_one_metric(compared):
 
 
 def test_equal_depth_compares_both_within_one_val_depth(tmp_path):
-    store = noisy(tmp_path / "own.zarr")
-    results = diagnose(store, readouts=("logit_margin", "logit_change"), **QUICK)
-    [row] = rows(results, metric="accuracy@equal-depth", readout="logit_change")
+    # Few margins, so that every threshold is a candidate and the choice can be made by hand.
+    rng = np.random.default_rng(0)
+    right = solved_from(rng.integers(1, 5, EXAMPLES)) ^ (rng.random((EXAMPLES, LOOPS)) < 0.1)
+    margin = np.where(right, 4.0, 2.0) + rng.integers(-1, 2, right.shape)
+    store = planted(tmp_path / "own.zarr", right, confidence=margin)
+    results = diagnose(store, readouts=("logit_margin", "argmax_stability"), **QUICK)
+    [row] = rows(results, metric="accuracy@equal-depth", readout="argmax_stability")
     assert row.reference_readout == "logit_margin"
     one, other = (
         next(r for r in list_readouts(store, gates=()) if r.name == name)
-        for name in ("logit_change", "logit_margin")
+        for name in ("argmax_stability", "logit_margin")
     )
     [threshold] = [
         r.value
@@ -78,24 +84,37 @@ def test_equal_depth_compares_both_within_one_val_depth(tmp_path):
     ]
 
     def exits(readout, at, split):
+        at = np.nan if at is None else at
         values = readout.values(store, split)
         return exit_depth(values, at, readout.direction, readout.first_loop)
 
+    def deepest(readout, budget):
+        """The threshold with the deepest exits within the budget on val; None leaves at loop 1."""
+        values = readout.values(store, "val")
+        thresholds = np.append(np.unique(values[np.isfinite(values)]), np.nan)
+        depths = exits(readout, thresholds, "val").mean(axis=0)
+        inside = np.where(depths <= budget + 1e-9, depths, -np.inf)
+        return thresholds[inside.argmax()] if inside.max() > 0 else None
+
     budget = exits(other, threshold, "val").mean()
-    # Among all thresholds of the other readout, the deepest exits within that depth on val.
-    values = one.values(store, "val")
-    thresholds = np.unique(values[np.isfinite(values)])
-    depths = exits(one, thresholds, "val").mean(axis=0)
-    deepest = thresholds[np.where(depths <= budget + 1e-9, depths, 0).argmax()]
     correct = store.correct("test")
-    right = [
-        right_at(correct, exits(readout, at, "test"))
-        for readout, at in ((one, deepest), (other, threshold))
-    ]
-    # Candidates are thinned, so the budget is met to within a few hundredths of a loop.
-    assert row.value == pytest.approx(right[0].mean() - right[1].mean(), abs=0.02)
-    counts = [int((right[k] & ~right[1 - k]).sum()) for k in (0, 1)]
-    assert row.p == pytest.approx(binomtest(counts[0], sum(counts)).pvalue, rel=0.9)
+    answers = []
+    for readout in (one, other):
+        at = deepest(readout, budget)
+        leaves = np.ones(len(correct), int) if at is None else exits(readout, at, "test")
+        answers.append(right_at(correct, leaves))
+    assert row.value == pytest.approx(answers[0].mean() - answers[1].mean(), abs=1e-12)
+    counts = [int((answers[k] & ~answers[1 - k]).sum()) for k in (0, 1)]
+    assert sum(counts) > 0
+    assert row.p == pytest.approx(binomtest(counts[0], sum(counts)).pvalue)
+
+
+def test_gates_of_other_options_are_no_frozen_fit_test(tmp_path):
+    stores = [noisy(tmp_path / "own.zarr", late=1), noisy(tmp_path / "reference.zarr")]
+    for store, beta in zip(stores, (0.05, 0.5), strict=True):
+        fit_gate(store, kind="linear", beta=beta, epochs=2, cache_dir=str(tmp_path))
+    results = diagnose(stores, reference=stores[1], cache_dir=str(tmp_path), **QUICK)
+    assert "frozen-fit/area" not in {row.metric for row in results.comparisons}
 
 
 def test_mcnemar_counts_are_those_of_scipy():

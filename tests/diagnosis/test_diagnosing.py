@@ -115,16 +115,16 @@ def test_the_parts_of_regret_sum_to_the_whole_and_the_whole_to_its_ends(tmp_path
         assert found["regret"].value == pytest.approx(
             sum(found[name].value for name in names), abs=1e-12
         )
-        luck_of_reference = parts(results, "fixed", at, "entropy")
-        theirs = scores["fixed", "oracle", metric]
-        lucky = next(iter(luck_of_reference.values())).value if luck_of_reference else None
-        own = scores["joint", "native", metric]
-        if lucky is not None:
-            lucky = luck_of_reference["lucky"].value
-            assert found["regret"].value == pytest.approx(worse * (theirs - own) - lucky, abs=1e-9)
+        [lucky] = [
+            row.value
+            for row in results.diagnosis
+            if (row.store, row.at, row.part) == ("fixed", at, "lucky")
+        ]
+        lead = worse * (scores["fixed", "oracle", metric] - scores["joint", "native", metric])
+        assert found["regret"].value == pytest.approx(lead - lucky, abs=1e-9)
+        assert all(row.low <= row.value <= row.high for row in found.values())
     matched = parts(results, "joint", "matched")["regret"]
     assert matched.depth == pytest.approx(scores["joint", "native", "depth@final"])
-    assert all(row.low <= row.value <= row.high for row in found.values())
 
 
 def test_shares_are_those_of_a_count_by_hand(tmp_path):
@@ -231,7 +231,7 @@ def test_an_unknown_regressor_or_swap_is_refused_by_name(tmp_path):
     ("options", "words"),
     [
         ({"bound": "ridge"}, "bound must be a list of names, not one text"),
-        ({"bound": ()}, "bound needs regressors"),
+        ({"bound": ()}, "the bound needs regressors"),
         ({"bound": ("ridge", "ridge")}, "each once"),
         ({"swap": "entropy"}, "swap must be a list of names"),
         ({"swap": ("a", "b", "c")}, "swap needs two readouts, got 3"),

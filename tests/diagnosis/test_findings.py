@@ -12,7 +12,7 @@ from tests.planted_worlds import (
     solved_from,
     world,
 )
-from trajdiag import diagnose
+from trajdiag import diagnose, from_arrays
 
 QUICK = {"n_resamples": 200, "bound": ("ridge",)}
 
@@ -211,7 +211,14 @@ def test_chance_where_answers_have_nothing_to_do_with_questions(tmp_path, good_f
     assert "chance" not in good_findings
 
 
-def test_a_task_of_one_class_or_of_few_inputs_is_not_said_to_be_at_chance(tmp_path):
+def test_a_task_of_one_class_is_not_said_to_be_at_chance(tmp_path):
+    store = pure_luck(tmp_path / "luck.zarr")
+    logits, hidden = (store.numpy(name) for name in ("logits", "hidden"))
+    one = from_arrays(tmp_path / "store.zarr", hidden, logits, np.zeros(EXAMPLES, int))
+    assert "chance" not in found(diagnose(one, **QUICK), "store")
+
+
+def test_few_inputs_are_not_said_to_be_at_chance(tmp_path):
     split = np.repeat(["fit", "val", "test"], [1000, 980, 20])
     assert "chance" not in of(tmp_path, pure_luck, split=split)
 

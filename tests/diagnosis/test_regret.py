@@ -8,7 +8,7 @@ from trajdiag import diagnose
 from trajdiag.bound.rules import fit_rules
 from trajdiag.diagnosis.regret import ACCURACY, INTEGRATED, MATCHED, REGRET, regrets
 from trajdiag.metrics.luck import null_first_right
-from trajdiag.readouts.readout import BOUND, NATIVE, ORACLE
+from trajdiag.readout_registry import BOUND, NATIVE, ORACLE
 from trajdiag.scoring.evaluation import best
 from trajdiag.scoring.stores import ScoreConfig, score_stores
 
@@ -50,7 +50,7 @@ def test_the_parts_sum_to_the_whole_in_every_resample(scored, at):
         np.testing.assert_array_equal(total, found.regret)
         # The ends alone give the same whole: what lies between cancels.
         [of_reference] = [
-            x for x in regrets(reference, None, best(reference.evaluations, "area")) if x.at == at
+            x for x in regrets(reference, None, best(reference.evaluations)) if x.at == at
         ]
         if at == INTEGRATED:
             ends = (

@@ -11,7 +11,7 @@ from trajdiag.diagnosis.regret import LEARNABLE, MISFIT, REGRET, UNEXPOSED, regr
 from trajdiag.diagnosis.replicas import MEANS, over_seeds, replica_groups, replica_rows
 from trajdiag.extraction.freeze import extract
 from trajdiag.metrics.bootstrap import Resample, interval
-from trajdiag.readouts.readout import NATIVE
+from trajdiag.readout import NATIVE
 from trajdiag.scoring.stores import ScoreConfig, score_stores
 from trajdiag.training.config import train_config
 from trajdiag.training.trainer import train

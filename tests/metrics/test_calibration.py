@@ -6,7 +6,6 @@ from sklearn.metrics import brier_score_loss
 
 from trajdiag.metrics.bootstrap import interval
 from trajdiag.metrics.calibration import (
-    brier,
     calibration,
     expected_calibration_error,
     probability,
@@ -37,7 +36,8 @@ def test_brier_agrees_with_scikit_learn():
     rng = np.random.default_rng(0)
     p = rng.random(500)
     label = rng.random(500) < p
-    assert brier(p, label) == pytest.approx(brier_score_loss(label, p), abs=1e-12)
+    found, _ = calibration(p, label, RandomBlocks.deal(np.arange(500), n_resamples=5))
+    assert found["brier"][0] == pytest.approx(brier_score_loss(label, p), abs=1e-12)
 
 
 def test_distinct_probabilities_fall_into_fifteen_bins_of_equal_mass():
@@ -70,7 +70,6 @@ def test_a_single_example_is_its_own_bin():
 def test_no_examples_have_no_calibration():
     nothing = reliability(np.zeros(0), np.zeros(0, bool))
     assert np.isnan(expected_calibration_error(nothing))
-    assert np.isnan(brier(np.zeros(0), np.zeros(0, bool)))
 
 
 def test_resamples_of_brier_and_of_the_bins_gaps_are_those_of_their_own_examples():

@@ -10,7 +10,6 @@ from trajdiag.metrics.overthinking import (
     destructive,
     destructive_by_luck,
     settled,
-    stays_right_from,
 )
 
 EVERY = np.array(list(product([False, True], repeat=4)))
@@ -25,11 +24,6 @@ def test_destructive_is_right_earlier_and_wrong_at_the_end():
 def test_more_loops_will_not_help_where_it_is_right_or_never_will_be():
     expected = [[row[t] or not any(row[t + 1 :]) for t in range(4)] for row in EVERY]
     np.testing.assert_array_equal(settled(EVERY), expected)
-
-
-def test_it_stays_right_from_the_first_loop_after_which_it_is_never_wrong():
-    expected = [next((t + 1 for t in range(4) if all(row[t:])), 5) for row in EVERY]
-    np.testing.assert_array_equal(stays_right_from(EVERY), expected)
 
 
 def test_changes_are_between_neighbouring_loops():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.trajectories import planted
-from trajdiag.metrics.attribution import PARTS, part_of
+from trajdiag.metrics.attribution import PARTS
 from trajdiag.metrics.frontier import exit_depth, right_at
 from trajdiag.scoring.stores import ScoreConfig, score_stores
 
@@ -111,18 +111,27 @@ def test_the_area_follows_the_hull_that_each_resample_s_val_draws(scored):
         assert e.estimates["area"][row] == pytest.approx(expected, abs=1e-6)
 
 
+def part_of(right, exit_loop):
+    """Whose a wrong exit is, from the loops that are right."""
+    if right[exit_loop - 1]:
+        return "ok"
+    if not any(right):
+        return "trajectory"
+    return "late" if any(right[:exit_loop]) else "early"
+
+
 def test_shares_are_those_of_the_point_that_each_resample_chooses(scored):
     store, s = scored
     e = s.get("logit_margin")
     exits, _ = operating_points(store, "test")
     correct = store.correct("test")
-    parts = np.stack([part_of(column, correct) for column in exits.T], axis=1)
+    parts = np.array(
+        [[part_of(right, t) for t in leaves] for right, leaves in zip(correct, exits, strict=True)]
+    )
     for row, (_, w_test, final, (val_depth, val_accuracy, _, _)) in enumerate(rows(scored)):
         reached = val_accuracy >= final - SLACK - 1e-9
         point = int(np.where(reached, val_depth, np.inf).argmin())
-        expected = [
-            np.average(parts[:, point] == part, weights=w_test) for part in range(len(PARTS))
-        ]
+        expected = [np.average(parts[:, point] == part, weights=w_test) for part in PARTS]
         np.testing.assert_allclose(e.shares[row], expected, atol=1e-6)
         assert e.shares[row].sum() == pytest.approx(1)
 

@@ -5,8 +5,6 @@ directions over prices, and serve every price. Targets are recomputed between ro
 the rule so far: each round corrects what the ones before were led to by a worse rule.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -82,7 +80,6 @@ def fit_boosted(
     *,
     seed: int = 0,
     min_depth: int = 1,
-    progress: Callable[[str], None] = lambda line: None,
 ) -> BoostedRule:
     """The advantages at all prices, with as many rounds as the held-out examples prefer.
 
@@ -107,5 +104,4 @@ def fit_boosted(
         if value > best_value:
             best, best_value = len(rule.rounds), value
     del rule.rounds[best:]
-    progress(f"boosted: {best} of {len(_ROUNDS)} rounds kept, value {best_value:.4f}")
     return rule

@@ -6,7 +6,6 @@ averaged over the last few dozen steps, and the average that is best on held-out
 """
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -71,7 +70,6 @@ def fit_mlp(
     *,
     seed: int = 0,
     min_depth: int = 1,
-    progress: Callable[[str], None] = lambda line: None,
 ) -> MlpRule:
     """The advantages at all prices, beginning with those of `linear`."""
     loops, examples, width = fit.features.shape
@@ -105,5 +103,4 @@ def fit_mlp(
             best, best_value = [tensor.clone() for tensor in average.tensors], value
         policy = average(fit.features)
     average.tensors = best
-    progress(f"mlp: {steps} steps, value {best_value:.4f}")
     return average

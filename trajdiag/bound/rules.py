@@ -14,7 +14,7 @@ from trajdiag.bound.projection import fit_projection
 from trajdiag.bound.ridge import fit_ridge
 from trajdiag.bound.sample import Sample, folds, some_groups
 from trajdiag.bound.stopping import PRICES, targets
-from trajdiag.errors import ConfigError
+from trajdiag.errors import ConfigError, UnknownNameError
 from trajdiag.store.reader import Store
 
 Regressor = Literal["ridge", "mlp", "boosted"]
@@ -50,15 +50,17 @@ def fit_rules(
     prices: Sequence[float] = PRICES,
     min_depth: int = 1,
     seed: int = 0,
-    progress: Callable[[str], None] = lambda line: None,
 ) -> list[Rule]:
     """One rule for each regressor and price.
 
     Fitted on `fit`, with `val` to choose strengths and when to stop. A store without `fit` is
     cross-fitted: the values of each fifth of the groups of val and test are of rules fitted on the
-    others. Raises ConfigError for an unknown regressor and for prices that are no costs.
+    others. Raises UnknownNameError for an unknown regressor, ConfigError for prices that are no
+    costs.
     """
-    _require(regressors, prices)
+    require_regressors(regressors)
+    if not len(prices) or not all(0 <= price < float("inf") for price in prices):
+        raise ConfigError(f"prices must be at least 0 and finite, and one at least, got {prices}")
     splits = [split for split in _VALUED if split in store.splits]
     shape = {split: (len(store.rows(split)), store.loops) for split in splits}
     found = {
@@ -72,7 +74,7 @@ def fit_rules(
     for fit_rows, held_rows, valued in _parts(store, rng):
         features = Features(store, fit_rows, rng)
         fit, held = (_sample(store, features, rows) for rows in (fit_rows, held_rows))
-        rules = _fit(fit, held, cost, features, regressors, min_depth, seed, progress)
+        rules = _fit(fit, held, cost, features, regressors, min_depth, seed)
         del fit, held
         for split, at in valued.items():
             for part, read in features.pieces(
@@ -95,12 +97,14 @@ def fit_rules(
     ]
 
 
-def _require(regressors: Sequence[str], prices: Sequence[float]) -> None:
-    for name in regressors:
+def require_regressors(names: Sequence[str]) -> None:
+    """Raise UnknownNameError for a name that no regressor bears, ConfigError for none or for one
+    given twice."""
+    for name in names:
         if name not in REGRESSORS:
-            raise ConfigError(f"unknown regressor {name!r}; existing: {', '.join(REGRESSORS)}")
-    if not len(prices) or not all(0 <= price < float("inf") for price in prices):
-        raise ConfigError(f"prices must be at least 0 and finite, and one at least, got {prices}")
+            raise UnknownNameError("regressor", name, REGRESSORS)
+    if not names or len(set(names)) < len(names):
+        raise ConfigError(f"the bound needs regressors, each once: {', '.join(REGRESSORS)}")
 
 
 def _parts(
@@ -157,16 +161,13 @@ def _fit(
     regressors: Sequence[str],
     min_depth: int,
     seed: int,
-    progress: Callable[[str], None],
 ) -> dict[str, Advantages]:
     """The advantages by regressor. Ridge is always fitted: the others begin with its rule."""
     ridge = fit_ridge(fit, held, prices, min_depth=min_depth)
     start = ridge.rule(fit.features)
     rules: dict[str, Advantages] = {"ridge": ridge.rule}
     if "mlp" in regressors:
-        rules["mlp"] = fit_mlp(
-            fit, held, ridge.rule, prices, seed=seed, min_depth=min_depth, progress=progress
-        )
+        rules["mlp"] = fit_mlp(fit, held, ridge.rule, prices, seed=seed, min_depth=min_depth)
     if "boosted" in regressors:
         goal, _ = targets(start, fit.correct, prices, min_depth=min_depth)
         fold = folds(fit.group, 3, np.random.default_rng(seed))
@@ -175,6 +176,6 @@ def _fit(
         )
         rules["boosted"] = fit_boosted(
             columns, fit, held, projection, start, prices,
-            seed=seed, min_depth=min_depth, progress=progress,
+            seed=seed, min_depth=min_depth,
         )  # fmt: skip
     return {name: rules[name] for name in regressors}

@@ -53,7 +53,7 @@ def _tasks(cache_dir: str | None) -> list[tuple[str, ...]]:
 
 
 def _readouts(cache_dir: str | None) -> list[tuple[str, ...]]:
-    from trajdiag.readouts.registry import READOUTS
+    from trajdiag.readout_registry import READOUTS
 
     return [(e.name, e.stops, e.formula, e.reference) for e in READOUTS.values()]
 

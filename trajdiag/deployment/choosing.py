@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -21,13 +20,14 @@ from trajdiag.deployment.saved_readout import (
     weights_sha256,
 )
 from trajdiag.deployment.targets import NotReachedError, TargetConfig, choose_on_val
-from trajdiag.errors import ConfigError, StoreError, UnknownNameError
+from trajdiag.errors import ConfigError, UnknownNameError
 from trajdiag.metrics.bootstrap import Resample, interval
 from trajdiag.metrics.frontier import exit_depth, right_at
 from trajdiag.metrics.risk_control import group_weights
 from trajdiag.names import require_options
-from trajdiag.readouts.readout import Readout, list_readouts
-from trajdiag.readouts.registry import EXPECTED, READOUTS
+from trajdiag.readout import Readout, list_readouts
+from trajdiag.readout_registry import EXPECTED, READOUTS
+from trajdiag.scoring.selection import Sample, outcomes
 from trajdiag.store.reader import Store, open_store
 
 _NO_RULES = f"Hindsight is no rule, nor is {EXPECTED}, which reads the gate at later loops"
@@ -73,7 +73,8 @@ def choose_thresholds(
     for name in names or ():
         if name not in known:
             raise UnknownNameError("readout to deploy", name, known, _NO_RULES)
-    val, test = _read(store, "val"), _read(store, "test")
+    samples = outcomes(store)
+    val, test = samples.val, samples.test
     resample = Resample(test.group, config.n_resamples, config.seed)
     found, missed = [], []
     for name in known if names is None else dict.fromkeys(names):
@@ -87,29 +88,11 @@ def choose_thresholds(
     return found, missed
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Examples:
-    """One split's examples."""
-
-    correct: NDArray[np.bool_]  # [example, loop]
-    group: NDArray[np.int64]  # [example]
-
-
-def _read(store: Store, split: str) -> _Examples:
-    if split not in store.splits:
-        use = "thresholds are chosen on" if split == "val" else "results are reported on"
-        raise StoreError(
-            f"store {store.name} has no {split} split, which {use}; it has "
-            f"{', '.join(store.splits) or 'no examples'}. Extract with that split too"
-        )
-    return _Examples(correct=store.correct(split), group=store.group[store.rows(split)])
-
-
 def _points(
     store: Store,
     readout: Readout,
-    val: _Examples,
-    test: _Examples,
+    val: Sample,
+    test: Sample,
     resample: Resample,
     config: TargetConfig,
 ) -> list[OperatingPoint]:
@@ -134,7 +117,7 @@ def _points(
 
 def _measure(
     exits: NDArray[np.int16],
-    examples: _Examples,
+    examples: Sample,
     resample: Resample | None = None,
     confidence: float = 0.95,
 ) -> SplitNumbers:

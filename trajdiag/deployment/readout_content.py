@@ -15,12 +15,9 @@ from trajdiag.deployment.saved_readout import (
 )
 from trajdiag.deployment.targets import TARGETS, TargetConfig
 from trajdiag.metrics.frontier import NEVER
-from trajdiag.readouts.readout import Scale
-from trajdiag.readouts.registry import EXPECTED, READOUTS, RELEASED
+from trajdiag.readout_registry import EXPECTED, READOUTS, Scale
 
 _TEXTS = ("name", "unit", "formula", "store", "fingerprint", "model")
-_SCALES = {"signal": "signal", "native": "hazard", "variant": "hazard", "fixed": "loop"}
-"""By kind, of the readouts that are not fitted; the released rule has a scale of its own."""
 
 
 def parse_readout(content: dict[str, Any], path: Path) -> SavedReadout:
@@ -81,10 +78,8 @@ def _require_as_registered(content: dict[str, Any]) -> None:
     entry = READOUTS.get(name)
     if entry is None or entry.kind != kind or name == EXPECTED:
         raise ValueError(f"no {kind} readout that can be deployed is named {shown(name)}")
-    scale = "cdf" if name == RELEASED else _SCALES[kind]
-    for key, registered in (
-        ("direction", entry.direction), ("first_loop", entry.first_loop), ("scale", scale),
-    ):  # fmt: skip
+    for key in ("direction", "first_loop", "scale"):
+        registered = getattr(entry, key)
         if content[key] != registered:
             raise ValueError(f"{key} of {name} is {registered}, got {shown(content[key])}")
 

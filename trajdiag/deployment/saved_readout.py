@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from trajdiag.errors import GateError, TrajdiagError
 from trajdiag.gates.gate import CONFIG, Gate, load_gate
 from trajdiag.metrics.frontier import exit_depth
-from trajdiag.readouts.readout import Readout, Scale
+from trajdiag.readout import Readout, Scale
 from trajdiag.store.reader import Store, open_store
 
 Kind = Literal["signal", "native", "variant", "gate", "fixed"]

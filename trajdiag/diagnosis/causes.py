@@ -156,14 +156,15 @@ def _share(evidence: Evidence, code: str) -> float:
         regret = evidence.regret.get(INTEGRATED)
         whole = never + max(0.0, regret.value if regret else 0.0)
         return never / whole if whole > 0 else 0.0
+    mattering = [part for part in parts_of(evidence, code) if matters(part)]
+    # Alone, a store is weighed in accuracy where the cause matters there.
+    in_accuracy = [part for part in mattering if part.at == INTEGRATED]
+    if evidence.reference is None and in_accuracy:
+        mattering = in_accuracy
     shares = []
-    for part in parts_of(evidence, code):
-        whole = part.total + (never if part.at == INTEGRATED else 0.0)
-        if matters(part) and (part.at == INTEGRATED or evidence.reference is not None):
-            shares.append(part.span.value / whole if whole > 0 else 1.0)
-    if not shares:
-        part = next(part for part in parts_of(evidence, code) if matters(part))
-        shares = [part.span.value / part.total if part.total > 0 else 1.0]
+    for part in mattering:
+        whole = evidence.regret[part.at].value + (never if part.at == INTEGRATED else 0.0)
+        shares.append(part.span.value / whole if whole > 0 else 1.0)
     return min(1.0, max(shares))
 
 

@@ -12,7 +12,7 @@ from trajdiag.metrics.bootstrap import Estimate
 from trajdiag.metrics.frontier import right_at
 from trajdiag.metrics.shapley import swap
 from trajdiag.metrics.significance import holm, mcnemar_exact
-from trajdiag.readouts.readout import NATIVE
+from trajdiag.readout_registry import NATIVE
 from trajdiag.results import ComparisonRow
 from trajdiag.scoring.evaluation import REAL, Evaluation, Scored, best
 from trajdiag.spans import Spans
@@ -29,11 +29,11 @@ def comparisons(
     native gate and the best readout with the reference's best, then every readout with its
     namesake, the frozen-fit test and the swap of trajectories and readouts (`kinds`: the two
     readouts that both stores have; chosen when None)."""
-    own = best(s.evaluations, "area")
+    own = best(s.evaluations)
     real = [e for e in s.evaluations if e.readout.kind in REAL and e is not own]
     found = [row for e in real for row in _differences(s, e, s, own, spans)]
     if r is not None:
-        theirs = best(r.evaluations, "area")
+        theirs = best(r.evaluations)
         firsts = [e for e in (s.get(NATIVE), own) if e is not None]
         namesakes = [(e, f) for e in s.evaluations if (f := r.get(e.readout.name)) is not None]
         pairs = [*((e, theirs) for e in firsts), *namesakes]
@@ -83,20 +83,13 @@ def _equal_depth(
     """Both at the deepest points within one val depth, that of `f`'s operating point."""
     if e.exits is None or f.exits is None:
         return []
-    depth = float(f.exits.val_depth[np.nanargmin(np.abs(f.exits.val_depth - _val_depth(f)))])
     one, other = (
-        right_at(x.outcomes.test.correct, exits.within(depth))
+        right_at(x.outcomes.test.correct, exits.within(f.exits.budget))
         for x, exits in ((s, e.exits), (r, f.exits))
     )
     net = one.astype(np.int8) - other.astype(np.int8)
     row = _row(s, e, r, f, EQUAL_DEPTH, s.resamples.test.means(net[:, None])[:, 0], spans, True)
     return [dataclasses.replace(row, p=_mcnemar(net, s.outcomes.test.group))]
-
-
-def _val_depth(e: Evaluation) -> float:
-    """Val depth of the operating point, from its test depth and the drift between the two."""
-    assert e.drift is not None
-    return float(e.estimates[f"depth@{e.at}"][0] - e.drift["depth"][0])
 
 
 def _mcnemar(net: NDArray[np.int8], group: NDArray[np.int64]) -> float:
@@ -111,13 +104,21 @@ def _frozen_fit(
 ) -> list[ComparisonRow]:
     """The paper's test: a fresh gate on this frozen trajectory against the same on the
     reference's."""
-    if e.readout.kind != "gate" or f.readout.kind != "gate":
+    if not _same_fit(e, f):
         return []
     together = paired(s, r)
     return [
         _row(s, e, r, f, f"frozen-fit/{m}", difference(s, e, r, f, m), spans, together)
         for m in ("area", "depth@matched")
     ]
+
+
+def _same_fit(e: Evaluation, f: Evaluation) -> bool:
+    """Whether both are gates that were fitted with the same options."""
+    gates = e.readout.gate, f.readout.gate
+    if gates[0] is None or gates[1] is None:
+        return False
+    return gates[0].config.identity() == gates[1].config.identity()
 
 
 def _swap(s: Scored, r: Scored, spans: Spans, kinds: tuple[str, str] | None) -> list[ComparisonRow]:
@@ -144,7 +145,8 @@ def _swap(s: Scored, r: Scored, spans: Spans, kinds: tuple[str, str] | None) -> 
 
 def _kinds(s: Scored, r: Scored) -> tuple[str, str]:
     """The gate that both stores have, the best on `s`, and the reference's best simple signal."""
-    gates = [e for e in s.evaluations if e.readout.kind == "gate" and r.get(e.readout.name)]
+    namesakes = [(e, r.get(e.readout.name)) for e in s.evaluations]
+    gates = [e for e, f in namesakes if f is not None and _same_fit(e, f)]
     signal = simple_signal(r).readout.name
     if not gates:
         return simple_signal(s).readout.name, signal

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trajdiag.bound.rules import REGRESSORS, Rule, fit_rules
+from trajdiag.bound.rules import REGRESSORS, Rule, fit_rules, require_regressors
 from trajdiag.diagnosis.comparison import comparisons
 from trajdiag.diagnosis.evidence import gather
 from trajdiag.diagnosis.findings import find
@@ -16,7 +16,7 @@ from trajdiag.diagnosis.verdict import verdict
 from trajdiag.errors import ConfigError, UnknownNameError
 from trajdiag.metrics.attribution import PARTS
 from trajdiag.names import require_options
-from trajdiag.readouts.readout import list_readouts
+from trajdiag.readout import list_readouts
 from trajdiag.results import DiagnosisRow, QualityRow, ReliabilityRow, Results
 from trajdiag.scoring.evaluation import Scored
 from trajdiag.scoring.selection import THRESHOLD
@@ -50,11 +50,7 @@ class DiagnoseConfig(ScoreConfig):
         for option in ("bound", "swap"):
             if isinstance(getattr(self, option), str):
                 raise ConfigError(f"{option} must be a list of names, not one text")
-        for regressor in self.bound:
-            if regressor not in REGRESSORS:
-                raise UnknownNameError("regressor", regressor, REGRESSORS)
-        if not self.bound or len(set(self.bound)) < len(self.bound):
-            raise ConfigError(f"bound needs regressors, each once: {', '.join(REGRESSORS)}")
+        require_regressors(self.bound)
         if self.swap is not None and len(self.swap) != 2:
             raise ConfigError(f"swap needs two readouts, got {len(self.swap)}")
 
@@ -197,7 +193,7 @@ def _diagnosis(s: Scored, r: Scored | None, spans: Spans) -> list[DiagnosisRow]:
 
 def _quality(s: Scored, config: DiagnoseConfig) -> tuple[list[QualityRow], list[ReliabilityRow]]:
     test = s.outcomes.test
-    settled = test.predictions == test.predictions[:, -1:]
+    agrees = test.predictions == test.predictions[:, -1:]
     readings = (
         Reading(
             name=e.readout.name,
@@ -206,7 +202,7 @@ def _quality(s: Scored, config: DiagnoseConfig) -> tuple[list[QualityRow], list[
             scale=e.readout.scale,
             values=e.exits.values,
             exits=e.exits.leaves,
-            label=settled if _tells_agreement(e.readout.gate) else None,
+            label=agrees if _tells_agreement(e.readout.gate) else None,
         )
         for e in s.evaluations
         if e.exits is not None and e.readout.kind != "fixed"

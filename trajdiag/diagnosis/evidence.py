@@ -1,5 +1,6 @@
 """All that is weighed about one store, as numbers."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -14,12 +15,12 @@ from trajdiag.metrics.bootstrap import Estimate
 from trajdiag.metrics.chance import chance_p
 from trajdiag.metrics.difficulty import difficulty_bins, spearman, spearman_of_table
 from trajdiag.metrics.frontier import exit_depth
-from trajdiag.metrics.luck import null_first_right
 from trajdiag.metrics.oracle import first_right, stays_right
+from trajdiag.metrics.overthinking import destructive, destructive_by_luck
 from trajdiag.metrics.significance import holm
-from trajdiag.readouts.readout import BOUND, FIXED, NATIVE, ReleasedRule, released_rule
+from trajdiag.readout import ReleasedRule, released_rule
+from trajdiag.readout_registry import BOUND, FIXED, NATIVE, ORACLE_STAYS
 from trajdiag.scoring.evaluation import MOST_LEVELS, REAL, Evaluation, Scored, best, table_cells
-from trajdiag.scoring.hindsight import STAYS
 from trajdiag.spans import Span, Spans
 
 LEAST_INPUTS = 30
@@ -37,8 +38,6 @@ class Part:
     at: str
     """`integrated` (accuracy) or `accuracy` (loops)."""
     span: Span
-    total: float
-    """The whole regret in the same unit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,9 +142,9 @@ def gather(s: Scored, r: Scored | None, spans: Spans, seed: int) -> Evidence:
     assert under.shares is not None and under.drift is not None
     shares = {part: under.shares[:, column] for column, part in enumerate(PARTS)}
     lost = shares["early"] + shares["late"]
-    fixed, bound, stays = s.get(FIXED), s.get(BOUND), s.get(STAYS)
+    fixed, bound, stays = s.get(FIXED), s.get(BOUND), s.get(ORACLE_STAYS)
     assert fixed is not None and stays is not None
-    wide = Spans(confidence=0.99, left_out=spans.left_out)
+    wide = dataclasses.replace(spans, confidence=0.99)
     peak_loop = int(s.val_final[0].argmax()) + 1
     needed = _needed(s)
     modal = _modal(under)
@@ -176,7 +175,7 @@ def gather(s: Scored, r: Scored | None, spans: Spans, seed: int) -> Evidence:
         bound=None if bound is None else spans.of(difference(s, bound, s, top, "area")),
         final=float(s.final[0, -1]),
         tied=tied,
-        chance=_chance(s, seed),
+        chance=_chance(s, spans, seed),
         overthinking=spans.sure(_overthinking(s)),
         peak=spans.sure(s.final[:, peak_loop - 1] - s.final[:, -1]),
         peak_loop=peak_loop,
@@ -202,14 +201,13 @@ def _parts(split: Mapping[str, Regret], spans: Spans) -> dict[str, list[Part]]:
         for name, estimate in {**x.parts, "left": x.left}.items():
             span = spans.of(estimate)
             if span is not None:
-                part = Part(at=at, span=span, total=float(x.regret[0]))
-                found.setdefault(name, []).append(part)
+                found.setdefault(name, []).append(Part(at=at, span=span))
     return found
 
 
 def _best(s: Scored, spans: Spans) -> tuple[Evaluation, list[str]]:
     """The rule to use, and the others that the data cannot tell from the one that val prefers."""
-    top = best(s.evaluations, "area")
+    top = best(s.evaluations)
     others = [
         e
         for e in s.evaluations
@@ -232,14 +230,14 @@ def _at(e: Evaluation) -> tuple[float, float]:
     return depth, accuracy
 
 
-def _chance(s: Scored, seed: int) -> Chance:
+def _chance(s: Scored, spans: Spans, seed: int) -> Chance:
     test, val = s.outcomes.test, s.outcomes.val
     classes, counts = np.unique(val.target, return_counts=True)
     majority = s.resamples.test.means((test.target == classes[counts.argmax()])[:, None])
     levels = [s.final[:, loop] for loop in range(s.loops)]
     levels += [e.estimates[f"accuracy@{e.at}"] for e in s.evaluations if e.readout.kind in REAL]
     above = [level - majority[:, 0] for level in levels]
-    adjusted = holm([_one_sided(x) for x in above])
+    adjusted = holm([_one_sided(spans.drawn(x)) for x in above])
     return Chance(
         p=chance_p(test.predictions, test.target, seed),
         majority=float(majority[0, 0]),
@@ -262,10 +260,9 @@ def _one_sided(estimate: Estimate) -> float | None:
 
 def _overthinking(s: Scored) -> Estimate:
     test = s.outcomes.test
-    wrong = ~test.correct[:, -1]
-    lost = wrong & test.correct.any(axis=1)
-    by_luck = null_first_right(test.predictions, test.target).sum(axis=1) * wrong
-    return s.resamples.test.means((lost - by_luck)[:, None].astype(np.float32))[:, 0]
+    by_luck = destructive_by_luck(test.predictions, test.target)
+    beyond = destructive(test.correct) - by_luck
+    return s.resamples.test.means(beyond[:, None].astype(np.float32))[:, 0]
 
 
 def _needed(s: Scored) -> NDArray[np.int64]:

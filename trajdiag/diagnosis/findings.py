@@ -1,5 +1,6 @@
 """What the numbers of a store allow to be said of it, with advice."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
 
 from trajdiag.diagnosis.causes import (
@@ -57,7 +58,7 @@ def _trajectory_bound(e: Evidence, cause: Cause) -> Finding:
     advice = "No readout recovers this: train the states otherwise" + (
         " (another prior, less pressure on the gate)." if e.native else "."
     )
-    return _finding(e, cause, message, advice, numbers)
+    return finding_of(e, cause.code, cause.severity, message, advice, numbers)
 
 
 def _readout_misfit(e: Evidence, cause: Cause) -> Finding:
@@ -70,7 +71,7 @@ def _readout_misfit(e: Evidence, cause: Cause) -> Finding:
         if e.best != e.readout
         else f"{_FIT} on the same states."
     )
-    return _finding(e, cause, message, advice, _numbers(e, READOUT_MISFIT))
+    return finding_of(e, cause.code, cause.severity, message, advice, _numbers(e, READOUT_MISFIT))
 
 
 def _not_exposed(e: Evidence, cause: Cause) -> Finding:
@@ -83,7 +84,7 @@ def _not_exposed(e: Evidence, cause: Cause) -> Finding:
         if e.fitted
         else f"{_FIT}, or --kind mlp; score takes it up by itself."
     )
-    return _finding(e, cause, message, advice, _numbers(e, NOT_EXPOSED))
+    return finding_of(e, cause.code, cause.severity, message, advice, _numbers(e, NOT_EXPOSED))
 
 
 def _nothing_finds(e: Evidence, cause: Cause) -> Finding:
@@ -94,7 +95,7 @@ def _nothing_finds(e: Evidence, cause: Cause) -> Finding:
     advice = (
         "No readout's fault; more fit examples, or states trained otherwise, may show some of it."
     )
-    return _finding(e, cause, message, advice, _numbers(e, NOTHING_FINDS))
+    return finding_of(e, cause.code, cause.severity, message, advice, _numbers(e, NOTHING_FINDS))
 
 
 _CAUSES: Mapping[str, Callable[[Evidence, Cause], Finding]] = {
@@ -111,15 +112,15 @@ def _chance(e: Evidence) -> Finding:
         f"with all targets permuted the oracle is as good (p {c.p:.2f}), and no loop or readout "
         f"beats the commonest class ({100 * c.majority:.1f}%; the best has {100 * c.best:.1f}%)"
     )
-    return Finding(
-        code=CHANCE,
-        store=e.store,
-        readout=None,
-        severity="high",
-        message=message,
-        advice="The task is not learned, so there is no depth to adapt: check task and prompt.",
-        numbers={"p": c.p, "majority": c.majority, "best": c.best},
+    found = finding_of(
+        e,
+        CHANCE,
+        "high",
+        message,
+        "The task is not learned, so there is no depth to adapt: check task and prompt.",
+        {"p": c.p, "majority": c.majority, "best": c.best},
     )
+    return dataclasses.replace(found, readout=None)
 
 
 def _unclear(e: Evidence) -> Finding:
@@ -183,9 +184,3 @@ def _numbers(e: Evidence, code: str) -> dict[str, float | None]:
 
 def _unpaired(e: Evidence) -> str:
     return "" if e.paired else " (unpaired: it holds other examples)"
-
-
-def _finding(
-    e: Evidence, cause: Cause, message: str, advice: str, numbers: dict[str, float | None]
-) -> Finding:
-    return finding_of(e, cause.code, cause.severity, message, advice, numbers)

@@ -21,12 +21,12 @@ from trajdiag.metrics.difficulty import (
 )
 from trajdiag.metrics.discrimination import COVERAGES, discrimination
 from trajdiag.metrics.levels import Levels, levels_of
+from trajdiag.metrics.oracle import first_right, stays_right
 from trajdiag.metrics.overthinking import (
     changes,
     destructive,
     destructive_by_luck,
     settled,
-    stays_right_from,
 )
 from trajdiag.metrics.random_blocks import RandomBlocks
 from trajdiag.results import QualityRow, ReliabilityRow
@@ -114,7 +114,7 @@ def quality(
     sample = _Sample(
         right=correct,
         settled=settled(correct),
-        stays=stays_right_from(correct),
+        stays=first_right(stays_right(correct)),
         known=known,
         difficulty=levels_of(-difficulty[known]),
         bins=difficulty_bins(difficulty, MOST_BINS),

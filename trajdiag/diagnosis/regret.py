@@ -17,10 +17,9 @@ import numpy as np
 
 from trajdiag.metrics.bootstrap import Estimate
 from trajdiag.metrics.points import Path
-from trajdiag.readouts.readout import BOUND, NATIVE, ORACLE
+from trajdiag.readout_registry import BOUND, NATIVE, ORACLE, ORACLE_STAYS
 from trajdiag.results import DiagnosisRow
 from trajdiag.scoring.evaluation import Evaluation, Scored, best
-from trajdiag.scoring.hindsight import STAYS
 from trajdiag.spans import Spans
 
 INTEGRATED, MATCHED, ACCURACY = "integrated", "matched", "accuracy"
@@ -30,7 +29,8 @@ REGRET, LUCKY = "regret", "lucky"
 
 @dataclass(frozen=True, kw_only=True)
 class Regret:
-    """A readout's regret in one unit; every estimate is [row], positive is worse."""
+    """A readout's regret in one unit; every estimate is [row], positive is worse, and what is not
+    reached is infinitely deep, so that a difference of two such is NaN."""
 
     at: str
     """`integrated`, `matched` or `accuracy`."""
@@ -42,12 +42,20 @@ class Regret:
     reference: str | None
     parts: Mapping[str, Estimate]
     """By name, in order; without a reference there is no trajectory_regret."""
-    regret: Estimate
-    """Their sum."""
     lucky: Estimate
     """What luck explains of the oracle; taken off."""
-    left: Estimate
-    """B - R: all that the readout leaves on the table."""
+
+    @property
+    def regret(self) -> Estimate:
+        """The parts' sum."""
+        with np.errstate(invalid="ignore"):
+            return np.sum(list(self.parts.values()), axis=0)
+
+    @property
+    def left(self) -> Estimate:
+        """B - R: all that the readout leaves on the table."""
+        with np.errstate(invalid="ignore"):
+            return self.parts[LEARNABLE] + self.parts[MISFIT]
 
     def rows(self, store: str, spans: Spans) -> list[DiagnosisRow]:
         """The parts, their sum and luck as rows."""
@@ -87,7 +95,7 @@ class Oracle:
 
 def under_diagnosis(s: Scored) -> Evaluation:
     """The model's own gate where it has one, else the rule that val prefers."""
-    return s.get(NATIVE) or best(s.evaluations, "area")
+    return s.get(NATIVE) or best(s.evaluations)
 
 
 def simple_signal(s: Scored) -> Evaluation:
@@ -106,7 +114,7 @@ def regrets(s: Scored, r: Scored | None, e: Evaluation) -> list[Regret]:
     if s.get(BOUND) is None:
         return []
     depth = float(e.estimates[f"depth@{e.at}"][0])
-    with np.errstate(invalid="ignore"):  # what is not reached is infinitely deep
+    with np.errstate(invalid="ignore"):
         return [_regret(s, r, e, at, depth) for at in (INTEGRATED, MATCHED, ACCURACY)]
 
 
@@ -116,7 +124,6 @@ def _regret(s: Scored, r: Scored | None, e: Evaluation, at: str, depth: float) -
 
     simple = simple_signal(s)
     own, worse = _oracle(s, at, depth), -1.0 if at == ACCURACY else 1.0
-    left = worse * (own.bound - read(e.path, s))
     parts = {
         UNEXPOSED: worse * (own.earned - own.bound),
         LEARNABLE: worse * (own.bound - read(simple.path, s)),
@@ -132,9 +139,7 @@ def _regret(s: Scored, r: Scored | None, e: Evaluation, at: str, depth: float) -
         simple=simple.readout.name,
         reference=r.name if r is not None and comparable else None,
         parts=parts,
-        regret=sum(parts.values(), np.zeros(len(left))),
         lucky=worse * own.lucky,
-        left=left,
     )
 
 
@@ -146,7 +151,7 @@ def earned_area(s: Scored) -> float:
 
 def _paths(s: Scored) -> tuple[Path, Path, Path, Path]:
     """Oracle, bound, luck's null, stays-right oracle."""
-    found = [s.get(name) for name in (ORACLE, BOUND, STAYS)]
+    found = [s.get(name) for name in (ORACLE, BOUND, ORACLE_STAYS)]
     oracle, bound, stays = (e.path for e in found if e is not None)
     assert s.null is not None
     return oracle, bound, s.null, stays

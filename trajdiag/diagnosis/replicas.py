@@ -110,7 +110,7 @@ def _row(
     *,
     median: bool = False,
 ) -> ReplicaRow:
-    drawn = [estimate[: len(estimate) - spans.left_out] for estimate in estimates]
+    drawn = [spans.drawn(estimate) for estimate in estimates]
     value, low, high = Spans(confidence=spans.confidence).interval(
         over_seeds(drawn, seed, median=median)
     )

@@ -1,9 +1,11 @@
 """What goes wrong beside or behind a shortfall: signs that point at training, gate or data."""
 
+import dataclasses
+
 from trajdiag.diagnosis.causes import MATERIAL, amount
 from trajdiag.diagnosis.evidence import Evidence
 from trajdiag.diagnosis.regret import INTEGRATED
-from trajdiag.readouts.readout import RELEASED
+from trajdiag.readout_registry import RELEASED
 from trajdiag.results import Finding
 from trajdiag.spans import Span
 
@@ -72,17 +74,15 @@ def _overthinking(e: Evidence) -> list[Finding]:
             f"loop {e.peak_loop} is {e.peak.text(100, 1)} accuracy points better than loop "
             f"{e.loops}"
         )
-    return [
-        finding_of(
-            e,
-            "overthinking",
-            "medium",
-            "; ".join(said),
-            "Do not run to the last loop by default; train with weight on the later losses too.",
-            e.overthinking.numbers("overthinking") | e.peak.numbers("peak"),
-            readout=None,
-        )
-    ]
+    found = finding_of(
+        e,
+        "overthinking",
+        "medium",
+        "; ".join(said),
+        "Do not run to the last loop by default; train with weight on the later losses too.",
+        e.overthinking.numbers("overthinking") | e.peak.numbers("peak"),
+    )
+    return [dataclasses.replace(found, readout=None)]
 
 
 def _collapsed(e: Evidence) -> list[Finding]:
@@ -179,19 +179,17 @@ def released(e: Evidence) -> list[Finding]:
     rule = e.released
     if rule is None or rule.differing == 0:
         return []
-    return [
-        finding_of(
-            e,
-            "released-rule-differs",
-            "info",
-            f"at its released threshold {rule.threshold:g}, computed in {rule.dtype}, the model's "
-            f"own exit rule leaves {rule.differing:,} of {rule.examples:,} test examples at "
-            "another loop than the same rule without rounding",
-            "Keep gate logits and sum hazards in float64; the released rule is `native-released`.",
-            {"differing": float(rule.differing), "examples": float(rule.examples)},
-            readout=RELEASED,
-        )
-    ]
+    found = finding_of(
+        e,
+        "released-rule-differs",
+        "info",
+        f"at its released threshold {rule.threshold:g}, computed in {rule.dtype}, the model's own "
+        f"exit rule leaves {rule.differing:,} of {rule.examples:,} test examples at another loop "
+        "than the same rule without rounding",
+        "Keep gate logits and sum hazards in float64; the released rule is `native-released`.",
+        {"differing": float(rule.differing), "examples": float(rule.examples)},
+    )
+    return [dataclasses.replace(found, readout=RELEASED)]
 
 
 def turned(span: Span) -> Span:
@@ -208,13 +206,12 @@ def finding_of(
     message: str,
     advice: str,
     numbers: dict[str, float | None],
-    *,
-    readout: str | None = "",
 ) -> Finding:
+    """A finding about the readout under diagnosis."""
     return Finding(
         code=code,
         store=e.store,
-        readout=e.readout if readout == "" else readout,
+        readout=e.readout,
         severity=severity,
         message=message,
         advice=advice,

@@ -20,7 +20,7 @@ from trajdiag.diagnosis.causes import (
 from trajdiag.diagnosis.evidence import Evidence
 from trajdiag.diagnosis.regret import ACCURACY, INTEGRATED, LEARNABLE, MISFIT, TRAJECTORY, UNEXPOSED
 from trajdiag.diagnosis.symptoms import no_better_than_fixed
-from trajdiag.readouts.readout import NATIVE
+from trajdiag.readout_registry import NATIVE
 from trajdiag.spans import Span
 
 _OWNERS = {

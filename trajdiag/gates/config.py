@@ -17,24 +17,12 @@ from trajdiag.gates.objectives import (
     UtilityKind,
 )
 from trajdiag.names import require_name
-from trajdiag.signals.tracker import SIGNALS
+from trajdiag.readout_registry import READOUTS
 
 FittedKind = Literal[GateKind, "boosted"]
 FITTED_KINDS: tuple[FittedKind, ...] = get_args(FittedKind)
 
-_OTHER_READOUTS = (
-    *SIGNALS,
-    "native",
-    "native-released",
-    "native-continuation",
-    "native-expected",
-    "fixed",
-    "bound",
-    "oracle",
-    "oracle-stays",
-    "oracle-loss",
-    "oracle-saturation",
-)
+_OTHER_READOUTS = [name for name, entry in READOUTS.items() if entry.kind != "gate"]
 """Names that a gate would be confused with."""
 _NOT_OF_THE_GATE = ("name", "memory", "cache_dir", "frozen", "overwrite")
 """Options that do not decide the fitted numbers."""

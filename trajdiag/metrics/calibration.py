@@ -66,11 +66,6 @@ def expected_calibration_error(found: Reliability) -> float:
     return float(np.average(np.abs(found.accuracy - found.confidence), weights=found.n))
 
 
-def brier(p: NDArray[np.floating], label: NDArray[np.bool_]) -> float:
-    """The mean of (p - label)^2 over examples (Brier, 1950); NaN without examples."""
-    return float(np.mean((p - label) ** 2)) if len(p) else float("nan")
-
-
 def calibration(
     p: NDArray[np.floating], label: NDArray[np.bool_], blocks: RandomBlocks
 ) -> tuple[dict[str, Estimate], Reliability]:

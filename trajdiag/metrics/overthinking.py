@@ -54,9 +54,3 @@ def settled(correct: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Where more loops will not help, [example, loop]: right there, or right at no later loop."""
     from_here = np.logical_or.accumulate(correct[:, ::-1], axis=1)[:, ::-1]
     return correct | ~from_here
-
-
-def stays_right_from(correct: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The first loop from which on every loop is right, [example]; T + 1 where loop T is wrong."""
-    loops = correct.shape[1]
-    return loops + 1 - np.logical_and.accumulate(correct[:, ::-1], axis=1).sum(axis=1)

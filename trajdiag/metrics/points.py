@@ -98,7 +98,6 @@ class Path:
             return np.where(reached, mean, missed)
 
         return Reached(
-            val_depth=mixed(self.val_depth, np.inf),
             depth=mixed(self.depth, np.inf),
             accuracy=mixed(self.accuracy, np.nan),
         )
@@ -108,7 +107,6 @@ class Path:
 class Reached:
     """Where an accuracy is reached on val, [row]: infinite depths where it is not."""
 
-    val_depth: Estimate
     depth: Estimate
     """On test."""
     accuracy: Estimate

@@ -42,7 +42,6 @@ SWAP_LABELS = {
 FROZEN_FIT_LABELS = {
     "frozen-fit/area": "Area, points",
     "frozen-fit/depth@matched": "Matched loops",
-    "frozen-fit/accuracy@matched": "Matched accuracy, points",
 }
 
 QUALITY_LABELS = {

@@ -17,7 +17,7 @@ from trajdiag.metrics.difficulty import (
 )
 from trajdiag.metrics.frontier import Frontier, exit_depth, frontier, thin
 from trajdiag.metrics.points import Path, Points
-from trajdiag.readouts.readout import Readout
+from trajdiag.readout import Readout
 from trajdiag.scoring.point_sums import PointSums
 from trajdiag.scoring.selection import (
     FINAL,
@@ -57,6 +57,8 @@ class Exits:
     """On test, [example, loop]."""
     leaves: NDArray[np.int16]
     """Exit loop at the operating point, [test example]."""
+    budget: float
+    """Mean depth on val there."""
     threshold: NDArray[np.float64]
     """[point]."""
     val_depth: NDArray[np.float64]
@@ -81,8 +83,6 @@ class Evaluation:
     path: Path
     val_area: float
     """Area of its curve on val, by which readouts are chosen."""
-    val_matched_depth: float
-    """Depth of MATCHED on val, infinite where not reached."""
     at: str
     """The point of shares, exits and rank correlation: FINAL, or the user's THRESHOLD."""
     estimates: Mapping[str, Estimate]
@@ -185,7 +185,6 @@ def evaluate(
         points=own,
         path=path,
         val_area=path.val_area(test.loops),
-        val_matched_depth=float(path.reaching(targets.matched).val_depth[0]),
         at=at,
         estimates=estimates,
         reached={
@@ -206,6 +205,7 @@ def evaluate(
             readout=readout,
             values=values,
             leaves=leaves,
+            budget=float(val_means[0, point]),
             threshold=chosen.threshold[chosen.own],
             val_depth=val_means[0, chosen.own],
         ),
@@ -286,10 +286,7 @@ def table_cells(
     return cell[:, None] == np.arange(loops * levels)
 
 
-def best(evaluations: Iterable[Evaluation], metric: str) -> Evaluation:
-    """The rule that val prefers by `area` or `depth@matched`, hindsight, the bound and variants of
-    the native gate apart; the first of equals."""
-    real = [e for e in evaluations if e.readout.kind in REAL]
-    if metric == "area":
-        return max(real, key=lambda e: e.val_area)
-    return min(real, key=lambda e: e.val_matched_depth)
+def best(evaluations: Iterable[Evaluation]) -> Evaluation:
+    """The rule that val prefers by area, hindsight, the bound and variants of the native gate
+    apart; the first of equals."""
+    return max((e for e in evaluations if e.readout.kind in REAL), key=lambda e: e.val_area)

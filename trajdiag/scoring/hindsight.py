@@ -12,13 +12,13 @@ from trajdiag.metrics.curve import budget_curve
 from trajdiag.metrics.frontier import NEVER, Frontier, exit_depth, frontier, right_at
 from trajdiag.metrics.luck import null_first_right
 from trajdiag.metrics.points import Points, pooled
-from trajdiag.readouts.readout import ORACLE, Readout
+from trajdiag.readout import Readout
+from trajdiag.readout_registry import ORACLE, ORACLE_LOSS, ORACLE_SATURATION, ORACLE_STAYS
 from trajdiag.scoring.evaluation import Evaluation, Resamples, curve_estimates
 from trajdiag.scoring.selection import FINAL, Outcomes, Sample, Targets, accuracy_name
 
 RULE_POINTS = 12
 """Thresholds of each learned rule that are kept for the bound, beside its own, 0."""
-STAYS, LOSS, SATURATION = "oracle-stays", "oracle-loss", "oracle-saturation"
 
 Policies = tuple[NDArray[np.generic], NDArray[np.generic]]
 """Exit loops and whether right there, [example, policy], or their expectations."""
@@ -68,13 +68,13 @@ def _policies(name: str, sample: Sample) -> Policies:
     correct = sample.correct
     if name == ORACLE:
         exits = oracle.hindsight_exits(oracle.first_right(correct), sample.loops)
-    elif name == STAYS:
+    elif name == ORACLE_STAYS:
         # Those that never stay right count as wrong wherever they leave.
         correct = oracle.stays_right(correct)
         exits = oracle.hindsight_exits(oracle.first_right(correct), sample.loops)
-    elif name == LOSS:
+    elif name == ORACLE_LOSS:
         exits = oracle.hindsight_exits(oracle.least_loss(sample.cross_entropy), sample.loops)
-    elif name == SATURATION:
+    elif name == ORACLE_SATURATION:
         exits = oracle.hindsight_exits(oracle.saturation(sample.predictions), sample.loops)
     else:
         raise ValueError(f"no oracle is named {name}")
@@ -119,7 +119,6 @@ def _curve(readout: Readout, points: Points, targets: Targets, loops: int) -> Ev
         points=points,
         path=path,
         val_area=path.val_area(loops),
-        val_matched_depth=float(path.reaching(targets.matched).val_depth[0]),
         at=FINAL,
         estimates=estimates,
         reached=reached,

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from trajdiag.metrics.bootstrap import Estimate
 from trajdiag.metrics.difficulty import means_by_bin
-from trajdiag.readouts.readout import ORACLE, RELEASED, released_rule
+from trajdiag.readout import released_rule
+from trajdiag.readout_registry import ORACLE, RELEASED
 from trajdiag.results import (
     FrontierRow,
     ProfileRow,

@@ -17,7 +17,7 @@ from trajdiag.metrics.quantile_grid import (
     logit_thresholds,
     quantile_thresholds,
 )
-from trajdiag.readouts.readout import Readout
+from trajdiag.readout import Readout
 from trajdiag.store.reader import Store
 
 FINAL, MATCHED, THRESHOLD = "final", "matched", "threshold"

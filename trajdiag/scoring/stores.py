@@ -14,7 +14,7 @@ from trajdiag.bound.rules import Rule
 from trajdiag.errors import ConfigError, UnknownNameError
 from trajdiag.metrics.bootstrap import LEFT_OUT, Estimate, Resample
 from trajdiag.names import require_kind, require_options
-from trajdiag.readouts.readout import FIXED, Readout, bound, list_readouts, oracles
+from trajdiag.readout import FIXED, Readout, bound, list_readouts, oracles
 from trajdiag.results import Results
 from trajdiag.scoring.evaluation import REAL, Resamples, Scored, evaluate
 from trajdiag.scoring.hindsight import evaluate_bound, evaluate_oracle, null_points, rule_points

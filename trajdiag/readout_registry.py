@@ -17,6 +17,9 @@ ORACLES = (ORACLE, ORACLE_STAYS, ORACLE_LOSS, ORACLE_SATURATION)
 
 Direction = Literal["high", "low"]
 Kind = Literal["signal", "native", "variant", "gate", "fixed", "bound", "oracle"]
+Scale = Literal["signal", "hazard", "logit", "loop", "loops", "cdf"]
+"""Whether values are a signal, a cumulative hazard, a probability's logit, the loop's number, a
+number of loops, or a cumulative probability."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +34,8 @@ class ReadoutEntry:
     say."""
     first_loop: int
     """The first loop at which it can stop."""
+    scale: Scale
+    """Of a family of fitted gates: where their objective does not say, the hazard."""
     formula: str
     """What its values are; q: the gate's exit distribution, e: its hazard, CE: cross-entropy."""
     reference: str
@@ -58,12 +63,14 @@ def _entry(
     *,
     direction: Direction | None = "high",
     first_loop: int = 1,
+    scale: Scale = "hazard",
 ) -> ReadoutEntry:
     return ReadoutEntry(
         name=name,
         kind=kind,
         direction=direction,
         first_loop=first_loop,
+        scale=scale,
         formula=formula,
         reference=reference,
     )
@@ -77,6 +84,7 @@ _OF_SIGNALS = [
         signal.reference,
         direction=signal.direction,
         first_loop=signal.first_loop,
+        scale="signal",
     )
     for signal in SIGNALS.values()
 ]
@@ -93,6 +101,7 @@ _OF_THE_MODEL = [
         RELEASED,
         "Ouro's gate as its released code rounds it: CDF_t in the checkpoint's dtype",
         _OURO,
+        scale="cdf",
     ),
     _entry(
         "variant",
@@ -106,6 +115,7 @@ _OF_THE_MODEL = [
         "t - (1 q_1 + ... + T q_T), the loops beyond the gate's expected depth; no causal rule: q "
         "reads the gate at later loops too",
         _PONDERNET,
+        scale="loops",
     ),
 ]
 
@@ -140,12 +150,14 @@ _FITTED = [
         "KIND-correctness",
         "logit of the chance that the prediction at loop t is right",
         f"{_CALM}; TRM, arXiv 2510.04871",
+        scale="logit",
     ),
     _entry(
         "gate",
         "KIND-agreement",
         "logit of the chance that the prediction at loop t is that of the last loop",
         _CALM,
+        scale="logit",
     ),
     _entry(
         "gate",
@@ -153,6 +165,7 @@ _FITTED = [
         "the expected number of further loops until the prediction stays right",
         "defined here",
         direction="low",
+        scale="loops",
     ),
     _entry(
         "gate",
@@ -178,7 +191,7 @@ _FITTED = [
 ]
 
 _OF_DEPTH = [
-    _entry("fixed", FIXED, "t: the same depth for all", _PAPER),
+    _entry("fixed", FIXED, "t: the same depth for all", _PAPER, scale="loop"),
     _entry(
         "bound",
         BOUND,
@@ -186,6 +199,7 @@ _OF_DEPTH = [
         "best causal rule that could be learned from the frozen states",
         "optimal stopping by regression, Longstaff and Schwartz 2001",
         direction="low",
+        scale="loop",
     ),
 ]
 
@@ -196,6 +210,7 @@ _HINDSIGHT = [
         "the first loop that is right: no rule, the upper bound of all",
         _OVERTHINKING,
         direction=None,
+        scale="loop",
     ),
     _entry(
         "oracle",
@@ -203,14 +218,18 @@ _HINDSIGHT = [
         "the first loop from which on it is never wrong again",
         _OVERTHINKING,
         direction=None,
+        scale="loop",
     ),
-    _entry("oracle", ORACLE_LOSS, "the loop of the least CE_t", _OURO, direction=None),
+    _entry(
+        "oracle", ORACLE_LOSS, "the loop of the least CE_t", _OURO, direction=None, scale="loop"
+    ),
     _entry(
         "oracle",
         ORACLE_SATURATION,
         "the first loop after which the prediction never changes again",
         _CALM,
         direction=None,
+        scale="loop",
     ),
 ]
 

@@ -3,7 +3,7 @@
 A store has one readout for each of its signals, `native` and its variants for the model's own gate,
 one for each gate fitted on it, and `fixed`, whose value is the loop's number: its operating points
 are the forced exits. Beside them stand what is no function of the trajectory alone: the learned
-bound, and the oracles, which know the targets. `trajdiag.readouts.registry` says what each is.
+bound, and the oracles, which know the targets. `trajdiag.readout_registry` says what each is.
 """
 
 import dataclasses
@@ -24,23 +24,21 @@ from trajdiag.gates.gate import Gate, load_gate, read_gate
 from trajdiag.gates.halting import cumulative_hazard
 from trajdiag.gates.released import released_cdf, released_dtype, released_threshold
 from trajdiag.metrics.frontier import exit_depth
-from trajdiag.readouts.registry import (
+from trajdiag.readout_registry import (
     BOUND,
     CONTINUATION,
     EXPECTED,
     FIXED,
     NATIVE,
-    ORACLE,
     ORACLES,
     READOUTS,
     RELEASED,
     Kind,
+    Scale,
 )
 from trajdiag.signals.registry import SIGNALS
 from trajdiag.store.reader import Store
 from trajdiag.store.schema import CONTINUATION_GATE, GATE
-
-Scale = Literal["signal", "hazard", "logit", "loop", "loops", "cdf"]
 
 _UNITS = {
     "hazard": "nats of cumulative hazard, -log(1 - CDF)",
@@ -64,8 +62,7 @@ class Readout:
     unit: str
     """Of its values and thresholds."""
     scale: Scale
-    """Whether its values are a signal, a cumulative hazard, a probability's logit, the loop's
-    number, a number of loops, or a cumulative probability."""
+    """What its values are."""
     gate: Gate | None = None
     """The fitted gate behind a readout of kind `gate`."""
 
@@ -109,10 +106,10 @@ def list_readouts(
             f"the minimum depth must be a loop of store {store.name}, 1 to {store.loops}, got "
             f"{min_depth}"
         )
-    found = [_native(name) for name in _native_names(store)]
+    found = [_registered(name) for name in _native_names(store)]
     found += [_fitted(name, gate) for name, gate in _gates(store, gates, cache_dir)]
-    found += [_signal(name) for name in store.signal_names]
-    found.append(_registered(FIXED, "loop"))
+    found += [_registered(name) for name in store.signal_names]
+    found.append(_registered(FIXED))
     names = [readout.name for readout in found] + [BOUND, *ORACLES]
     taken = sorted({name for name in names if names.count(name) > 1})
     if taken:
@@ -123,11 +120,6 @@ def list_readouts(
     return [dataclasses.replace(r, first_loop=max(r.first_loop, min_depth)) for r in found]
 
 
-def oracle() -> Readout:
-    """Hindsight: leave at the first loop that is right. It has no values."""
-    return _registered(ORACLE, "loop")
-
-
 def oracles() -> list[Readout]:
     """Hindsight, four ways; none has values.
 
@@ -135,13 +127,13 @@ def oracles() -> list[Readout]:
     from which on it is never wrong, `oracle-loss` at that of the least cross-entropy,
     `oracle-saturation` where the prediction never changes again.
     """
-    return [_registered(name, "loop") for name in ORACLES]
+    return [_registered(name) for name in ORACLES]
 
 
 def bound() -> Readout:
     """The best causal rule that was learned from the frozen states: expected gain of going on, less
     a loop's price. Its values are fitted elsewhere; it has none of its own."""
-    return dataclasses.replace(_registered(BOUND, "loop"), unit="accuracy")
+    return dataclasses.replace(_registered(BOUND), unit="accuracy")
 
 
 def fitted_gates(store: Store, cache_dir: str | os.PathLike[str] | None = None) -> dict[str, Path]:
@@ -200,8 +192,10 @@ def released_rule(store: Store, split: str) -> ReleasedRule | None:
     threshold = released_threshold(store.record.model["config"])
     with np.errstate(divide="ignore"):
         exact_threshold = -np.log1p(-np.minimum(threshold, 1.0))
-    exact = exit_depth(_native(NATIVE).values(store, split), np.array([exact_threshold]), "high", 1)
-    rounded = exit_depth(_native(RELEASED).values(store, split), np.array([threshold]), "high", 1)
+    exact, rounded = (
+        exit_depth(_registered(name).values(store, split), float(at), "high")
+        for name, at in ((NATIVE, exact_threshold), (RELEASED, threshold))
+    )
     return ReleasedRule(
         threshold=threshold,
         dtype=str(_released_dtype(store)).removeprefix("torch."),
@@ -233,12 +227,7 @@ def _beyond_expected(gate_logit: torch.Tensor) -> torch.Tensor:
     return loops - (1 + survival.sum(1, keepdim=True))
 
 
-def _native(name: str) -> Readout:
-    scales: dict[str, Scale] = {RELEASED: "cdf", EXPECTED: "loops"}
-    return _registered(name, scales.get(name, "hazard"))
-
-
-def _registered(name: str, scale: Scale) -> Readout:
+def _registered(name: str) -> Readout:
     """The readout of this name, as the registry says."""
     entry = READOUTS[name]
     return Readout(
@@ -246,32 +235,18 @@ def _registered(name: str, scale: Scale) -> Readout:
         kind=entry.kind,
         direction=entry.direction or "high",
         first_loop=entry.first_loop,
-        unit=_UNITS[scale],
-        scale=scale,
+        unit=SIGNALS[name].unit if entry.kind == "signal" else _UNITS[entry.scale],
+        scale=entry.scale,
     )
 
 
 def _fitted(name: str, gate: Gate) -> Readout:
-    scales: dict[str, Scale] = {"correctness": "logit", "agreement": "logit", "depth": "loops"}
-    scale = scales.get(gate.objective, "hazard")
     return Readout(
         name=name,
         kind="gate",
         direction=gate.direction,
         first_loop=gate.first_loop,
-        unit=_UNITS[scale],
-        scale=scale,
+        unit=_UNITS[gate.scale],
+        scale=gate.scale,
         gate=gate,
-    )
-
-
-def _signal(name: str) -> Readout:
-    signal = SIGNALS[name]
-    return Readout(
-        name=name,
-        kind="signal",
-        direction=signal.direction,
-        first_loop=signal.first_loop,
-        unit=signal.unit,
-        scale="signal",
     )

@@ -20,15 +20,14 @@ from trajdiag.gates.objectives import OBJECTIVES, UTILITIES
 from trajdiag.gates.released import released_cdf
 from trajdiag.metrics.frontier import exit_depth
 from trajdiag.models.checkpoint import write_checkpoint
-from trajdiag.readouts.readout import (
+from trajdiag.readout import (
     bound,
     fitted_gates,
     list_readouts,
-    oracle,
     oracles,
     released_rule,
 )
-from trajdiag.readouts.registry import READOUTS
+from trajdiag.readout_registry import READOUTS
 from trajdiag.reporting import palette
 from trajdiag.reporting.names import FAMILIES
 from trajdiag.signals.tracker import SIGNALS
@@ -82,7 +81,6 @@ def test_hindsight_and_the_bound_have_no_values(tmp_path):
         "oracle-saturation",
     ]
     assert {readout.kind for readout in oracles()} == {"oracle"}
-    assert oracles()[0] == oracle()
     assert (bound().kind, bound().direction, bound().unit) == ("bound", "low", "accuracy")
 
 
@@ -309,6 +307,18 @@ class TestTheOuroGate:
         assert (row.readout, row.value) == ("native-released", differing)
         finding = next(f for f in results.findings if f.code == "released-rule-differs")
         assert f"leaves {differing} of 8 test examples at another loop" in finding.message
+
+    def test_leaves_as_the_exact_rule_where_nothing_rounds(self, tmp_path):
+        decoder = random_decoder(vocab_size=VOCABULARY, loops=4)
+        write_checkpoint(tmp_path / "tiny", decoder)
+        byte_tokenizer().save(str(tmp_path / "tiny" / "tokenizer.json"))
+        model = loaded(tmp_path / "tiny", torch.float32)
+        store = extract(model, Quiz(), cache_dir=tmp_path)
+        rule = released_rule(store, "test")
+        assert rule is not None
+        assert (rule.dtype, rule.differing) == ("float32", 0)
+        findings = diagnose(store, n_resamples=20, bound=("ridge",)).findings
+        assert "released-rule-differs" not in {finding.code for finding in findings}
 
     def test_a_model_of_our_own_training_has_no_released_rule(self, tmp_path):
         store = extract("mano-joint-linear", cache_dir=tmp_path, task_options=SMALL)

@@ -1,1 +1,0 @@
-"""Readouts: what turns a frozen trajectory into an exit loop."""

@@ -152,3 +152,18 @@ def test_more_chunks_than_open_files_are_allowed_can_be_read(tmp_path, monkeypat
 
 def test_an_empty_choice_of_rows_is_empty(store):
     assert store.numpy("hidden", rows=np.array([], np.int64)).shape == (0, 3, 8)
+
+
+def test_only_sees_nothing_but_its_examples(tmp_path):
+    a = planted()
+    store = from_arrays(tmp_path / "x.zarr", a.hidden, a.logits, a.target, split=a.split)
+    rows = np.array([3, 4, 140, 160, 299])
+    part = store.only(rows)
+    assert len(part) == 5 and part.splits == ("fit", "val", "test")
+    assert part.only(np.array([4, 5])).splits == ("fit",)
+    np.testing.assert_array_equal(part.rows("fit"), [3, 4, 140])
+    np.testing.assert_array_equal(part.numpy("hidden"), store.numpy("hidden")[rows])
+    np.testing.assert_array_equal(part.correct(), store.correct()[rows])
+    for name in ("entropy", "js"):
+        np.testing.assert_array_equal(part.signal(name), store.signal(name)[rows])
+        np.testing.assert_array_equal(part.signal(name, "val"), store.signal(name)[[160]])

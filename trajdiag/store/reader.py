@@ -1,11 +1,12 @@
 """Reading a complete store: by split, by loop, in batches, never whole; it writes nothing."""
 
+import copy
 import math
 import os
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from trajdiag.cachedir import find_store, store_name
 from trajdiag.errors import NonFiniteError, StoreError, UnknownNameError
 from trajdiag.signals.registry import SIGNALS
 from trajdiag.store import strings
+from trajdiag.store.chunk_files import ChunkFiles
 from trajdiag.store.fingerprint import array_checksum, crc32c, fingerprint
 from trajdiag.store.opening import (
     MAKE_AGAIN,
@@ -27,9 +29,8 @@ from trajdiag.store.schema import COVARIATE, GATE, SCORE, SIGNAL, SPLITS, VOCABU
 if TYPE_CHECKING:
     from torch import Tensor
 
-_OPEN_MAPS, _MAPPED_BYTES = 128, 64 * 2**20
-"""Memory maps kept open, and their bytes: each holds a file descriptor, of which a process has
-about a thousand, and the pages that were read count as the process's memory."""
+_PIECE = 2**20
+"""Logits of one loop that are read at a time."""
 
 
 class Store:
@@ -42,7 +43,8 @@ class Store:
         self.path = path
         self.record = record
         self._specs = specs
-        self._maps: dict[tuple[str, str], np.ndarray] = {}
+        self._chunks = ChunkFiles(path)
+        self._rows: np.ndarray | None = None
         self._unchanged: set[str] = set()
         self._derived: dict[str, dict[str, np.ndarray]] = {}
 
@@ -130,8 +132,18 @@ class Store:
         """The names of all arrays."""
         return tuple(self._specs)
 
+    def only(self, rows: np.ndarray) -> "Store":
+        """The same store, of which nothing but the examples `rows`, int64 ascending, is seen.
+
+        Examples keep their numbers, and columns such as `target` stay whole.
+        """
+        part = copy.copy(self)
+        part._rows, part._derived = np.intersect1d(self.rows(), rows), {}
+        part.__dict__.pop("splits", None)
+        return part
+
     def __len__(self) -> int:
-        return self._specs["hidden"].shape[0]
+        return self._specs["hidden"].shape[0] if self._rows is None else len(self._rows)
 
     def __repr__(self) -> str:
         return (
@@ -177,18 +189,20 @@ class Store:
     @cached_property
     def splits(self) -> tuple[str, ...]:
         """The splits that have examples, in the order fit, val, test."""
-        return tuple(split for split in SPLITS if np.any(self.split == split))
+        there = self.split[self.rows()]
+        return tuple(split for split in SPLITS if np.any(there == split))
 
     def rows(self, split: str | None = None) -> np.ndarray:
         """The examples of a split, int64, ascending; all where it is None.
 
         Raises UnknownNameError where the store has no such split.
         """
+        rows = np.arange(self._specs["hidden"].shape[0]) if self._rows is None else self._rows
         if split is None:
-            return np.arange(len(self))
+            return rows
         if split not in self.splits:
             raise UnknownNameError(f"split of store {self.name}:", split, self.splits)
-        return np.flatnonzero(self.split == split)
+        return rows[self.split[rows] == split]
 
     def numpy(
         self,
@@ -250,7 +264,7 @@ class Store:
             return self._derive(split)[name].copy()
         found = np.empty((len(self), self.loops), np.float32)
         for each in self.splits:
-            found[self.rows(each)] = self._derive(each)[name]
+            found[np.isin(self.rows(), self.rows(each))] = self._derive(each)[name]
         return found
 
     def predictions(self, split: str | None = None) -> np.ndarray:
@@ -337,7 +351,7 @@ class Store:
         parts = []
         for index, key in enumerate(spec.chunk_keys()):
             file = self.path / name / key
-            count = min(spec.chunk[0], len(self) - index * spec.chunk[0])
+            count = min(spec.chunk[0], spec.shape[0] - index * spec.chunk[0])
             if spec.is_string:
                 try:
                     parts.append(strings.decode(file.read_bytes(), count))
@@ -361,25 +375,19 @@ class Store:
         if len(spec.shape) == 1:
             return self._column(array)[rows]
         loops = range(self.loops) if loop is None else range(loop - 1, loop)
-        found = np.empty((len(rows), len(loops), *spec.shape[2:]), spec.disk_dtype)
-        for block, at, within in _by_block(rows, spec.chunk[0]):
-            if len(spec.shape) == 3:
-                for column, t in enumerate(loops):
-                    values = self._map(spec, (block, t, 0))[within, 0]
-                    self._require_finite(spec, values, rows[at], t)
-                    found[at, column] = values
-            else:
-                found[at] = self._map(spec, (block, 0))[within, loops.start : loops.stop]
+        found = self._chunks.read(spec, rows, loops)
+        if len(spec.shape) == 3:
+            for column, t in enumerate(loops):
+                self._require_finite(spec, found[:, column], rows, t)
         return found if loop is None else found[:, 0]
 
-    def _logits_by_loop(self, rows: np.ndarray) -> Iterator[tuple[Any, int, np.ndarray]]:
-        """(positions in `rows`, loop - 1, their logits [row, class]) one chunk at a time."""
-        spec = self._spec("logits")
-        for block, at, within in _by_block(rows, spec.chunk[0]):
+    def _logits_by_loop(self, rows: np.ndarray) -> Iterator[tuple[slice, int, np.ndarray]]:
+        """(positions in `rows`, loop - 1, their logits [row, class]) a few at a time."""
+        size = max(1, _PIECE // self.classes)
+        for start in range(0, len(rows), size):
+            at = slice(start, start + size)
             for loop in range(self.loops):
-                logits = self._map(spec, (block, loop, 0))[within, 0]
-                self._require_finite(spec, logits, rows[at], loop)
-                yield at, loop, logits
+                yield at, loop, self._read("logits", None, rows[at], loop + 1)
 
     def _top_ids(self, rows: np.ndarray) -> np.ndarray:
         """The most likely token, int64 [row, loop]."""
@@ -406,21 +414,6 @@ class Store:
                 f"or infinite, so the file has changed since it was written; {MAKE_AGAIN}"
             )
 
-    def _map(self, spec: ArraySpec, index: tuple[int, ...]) -> np.ndarray:
-        """The chunk as a read-only memory map."""
-        key = (spec.name, spec.key(index))
-        found = self._maps.pop(key, None)
-        if found is None:
-            file = self.path / spec.name / key[1]
-            found = np.memmap(file, spec.disk_dtype, "r", shape=spec.chunk)
-            room = _MAPPED_BYTES - found.nbytes
-            while self._maps and (
-                len(self._maps) >= _OPEN_MAPS or sum(m.nbytes for m in self._maps.values()) > room
-            ):
-                self._maps.pop(next(iter(self._maps)))
-        self._maps[key] = found  # the last is the most recently used
-        return found
-
 
 def open_store(
     store: "Store | str | os.PathLike[str] | None" = None,
@@ -431,24 +424,3 @@ def open_store(
     Raises UnknownNameError listing the stores there are, and what `Store.open` raises.
     """
     return store if isinstance(store, Store) else Store.open(find_store(store, cache_dir))
-
-
-def _by_block(rows: np.ndarray, size: int) -> Iterator[tuple[int, Any, Any]]:
-    """(block, positions in `rows`, offsets in the block); slices where `rows` is a run."""
-    if not len(rows):
-        return
-    first, last = int(rows[0]), int(rows[-1])
-    if last - first == len(rows) - 1 and np.array_equal(rows, np.arange(first, last + 1)):
-        for block in range(first // size, last // size + 1):
-            low, high = max(first, block * size), min(last + 1, (block + 1) * size)
-            yield (
-                block,
-                slice(low - first, high - first),
-                slice(low - block * size, high - block * size),
-            )
-        return
-    blocks = rows // size
-    order = np.argsort(blocks, kind="stable")
-    for at in np.split(order, np.flatnonzero(np.diff(blocks[order])) + 1):
-        block = int(blocks[at[0]])
-        yield block, at, rows[at] - block * size

@@ -41,6 +41,7 @@ class StoreWriter:
         record: StoreRecord,
         columns: Columns,
         specs: Mapping[str, ArraySpec],
+        attachments: Mapping[str, bytes | memoryview] | None = None,
     ) -> None:
         """Create the store at `path`, or take up an unfinished one of the same identity.
 
@@ -50,6 +51,8 @@ class StoreWriter:
         self.path = path
         self.specs = dict(specs)
         self._columns = columns.arrays()
+        self._attachments = dict(attachments or {})
+        """Whole files beside the arrays, by name."""
         self._journal: int | None = None
         found = existing_record(path)
         if found is not None:
@@ -198,6 +201,7 @@ class StoreWriter:
                 chunks = column_chunks(spec, self._columns[name][1])
                 sums[name] = [crc32c(chunk) for chunk in chunks.values()]
                 files |= {self.path / name / key: chunk for key, chunk in chunks.items()}
+        files |= {self.path / name: content for name, content in self._attachments.items()}
         durable.write_files(files)
         for folder in {self.path, self.path.parent, *(self.path / group for group in groups)}:
             with durable.disk_errors(folder):

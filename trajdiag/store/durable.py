@@ -9,9 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from trajdiag.errors import OutOfSpaceError, StoreError
-
-PARTIAL = ".partial"
-"""Suffix of a file that is not yet whole; such files may be removed."""
+from trajdiag.store.partial import partial_path
 
 _OPEN_FILES = 128
 _ALIGNMENT = 4096
@@ -34,8 +32,26 @@ def write_files(contents: Mapping[Path, bytes | memoryview]) -> None:
         _write_together({path: contents[path] for path in paths[start : start + _OPEN_FILES]})
 
 
+def create_file(path: Path, content: bytes) -> bool:
+    """Write one file durably unless there is one already: then False."""
+    partial = partial_path(path)
+    with disk_errors(path):
+        descriptor = _open(partial, direct=False)
+        try:
+            _write_all(descriptor, memoryview(content))
+            os.fsync(descriptor)
+            os.link(partial, path)
+        except FileExistsError:
+            return False
+        finally:
+            os.close(descriptor)
+            partial.unlink(missing_ok=True)
+        sync_folder(path.parent)
+    return True
+
+
 def _write_together(contents: Mapping[Path, bytes | memoryview]) -> None:
-    partial = {path: path.with_name(path.name + PARTIAL) for path in contents}
+    partial = {path: partial_path(path) for path in contents}
     descriptors: list[int] = []
     try:
         for path, content in contents.items():
@@ -60,9 +76,9 @@ def _write_together(contents: Mapping[Path, bytes | memoryview]) -> None:
             sync_folder(folder)
 
 
-def append_line(descriptor: int, line: str) -> None:
-    """Append one line to an open file and sync it."""
-    _write_all(descriptor, memoryview(line.encode() + b"\n"))
+def append(descriptor: int, content: bytes) -> None:
+    """Append to an open file and sync it."""
+    _write_all(descriptor, memoryview(content))
     os.fsync(descriptor)
 
 

@@ -1,0 +1,97 @@
+"""Where a store's files are: by key, a name relative to the store with forward slashes."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from trajdiag.errors import StoreError
+
+Content = bytes | memoryview
+
+
+class Folder(Protocol):
+    """A store's files, on this machine or far away. What is written is durable when a call
+    returns, and no file is ever seen half-written."""
+
+    @property
+    def location(self) -> str:
+        """The path or URL, as it was given."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """The same for two locations of one folder."""
+        ...
+
+    @property
+    def appends(self) -> bool:
+        """Whether a file can grow line by line."""
+        ...
+
+    def exists(self) -> bool: ...
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of every file, by key. Raises StoreError where a link leads out of the folder."""
+        ...
+
+    def read(self, key: str) -> bytes:
+        """Raises FileNotFoundError."""
+        ...
+
+    def write(self, files: Mapping[str, Content]) -> None:
+        """Each under its name only when it is whole, in place of what is there."""
+        ...
+
+    def create(self, key: str, content: bytes) -> bool:
+        """As `write`, unless there is such a file already: then False."""
+        ...
+
+    def append(self, key: str, line: bytes) -> None:
+        """Raises ValueError where `appends` is false."""
+        ...
+
+    def remove(self, keys: list[str]) -> None:
+        """Those of them that are there."""
+        ...
+
+    def remove_leftovers(self) -> None:
+        """What dead processes were writing when they died."""
+        ...
+
+    def remove_all(self) -> None: ...
+
+    def fetch(self, sizes: Mapping[str, int], identity: str) -> tuple[Path, list[str]]:
+        """A local folder that holds these files, of these sizes in bytes, under their keys, and
+        those that had to be brought there. `identity` tells apart what was at this location at
+        different times. Raises StoreError where one is not to be had."""
+        ...
+
+
+def is_url(location: str | os.PathLike[str]) -> bool:
+    """Whether this names a place that fsspec opens, such as s3://BUCKET/KEY."""
+    return isinstance(location, str) and "://" in location
+
+
+def open_folder(
+    location: str | os.PathLike[str], cache_dir: str | os.PathLike[str] | None = None
+) -> Folder:
+    """The folder at a path or URL, which need not exist; `cache_dir` is where blocks of a far one
+    are kept while they are read.
+
+    Raises StoreError where nothing installed opens such a URL.
+    """
+    from trajdiag.store.local_folder import LocalFolder
+
+    if not is_url(location):
+        return LocalFolder(Path(location))
+    text = os.fspath(location)
+    if text.startswith("file://"):
+        return LocalFolder(Path(text.removeprefix("file://")))
+    try:
+        from trajdiag.store.remote_folder import RemoteFolder
+    except ImportError as error:
+        raise StoreError(
+            f"{text} needs fsspec ({error}); pip install 'trajdiag[scale]'"
+        ) from error
+    return RemoteFolder(text, cache_dir)

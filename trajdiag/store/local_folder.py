@@ -1,0 +1,120 @@
+"""A store's files on a file system."""
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from trajdiag.errors import StoreError
+from trajdiag.store import durable
+from trajdiag.store.folder import Content
+from trajdiag.store.partial import is_leftover
+
+_DISCARDED = ".discarded"
+
+
+class LocalFolder:
+    """See Folder."""
+
+    appends = True
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._discarded = path.with_name(path.name + _DISCARDED)
+
+    @property
+    def location(self) -> str:
+        return str(self.path)
+
+    @property
+    def identity(self) -> str:
+        return str(self.path.resolve())
+
+    def exists(self) -> bool:
+        return self.path.exists()
+
+    def sizes(self) -> dict[str, int]:
+        return dict(self._files(self.path, ""))
+
+    def read(self, key: str) -> bytes:
+        return (self.path / key).read_bytes()
+
+    def write(self, files: Mapping[str, Content]) -> None:
+        self._make({str(Path(key).parent) for key in files})
+        durable.write_files({self.path / key: content for key, content in files.items()})
+
+    def create(self, key: str, content: bytes) -> bool:
+        self._make({str(Path(key).parent)})
+        return durable.create_file(self.path / key, content)
+
+    def append(self, key: str, line: bytes) -> None:
+        path = self.path / key
+        self._make({str(Path(key).parent)})
+        with durable.disk_errors(path):
+            is_new = not path.exists()
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+            try:
+                size = os.fstat(descriptor).st_size
+                # a line that a kill has cut off must not swallow the next
+                torn = size and os.pread(descriptor, 1, size - 1) != b"\n"
+                durable.append(descriptor, b"\n" * bool(torn) + line)
+            finally:
+                os.close(descriptor)
+            if is_new:
+                durable.sync_folder(path.parent)
+
+    def remove(self, keys: list[str]) -> None:
+        for key in keys:
+            with durable.disk_errors(self.path / key):
+                (self.path / key).unlink(missing_ok=True)
+
+    def remove_leftovers(self) -> None:
+        self.remove([key for key in self.sizes() if is_leftover(key)])
+        shutil.rmtree(self._discarded, ignore_errors=True)
+
+    def remove_all(self) -> None:
+        with durable.disk_errors(self.path):
+            # gone from its place at once: a kill half way leaves no ruin there
+            shutil.rmtree(self._discarded, ignore_errors=True)
+            if self.path.exists():
+                self.path.rename(self._discarded)
+                shutil.rmtree(self._discarded)
+
+    def fetch(self, sizes: Mapping[str, int], identity: str) -> tuple[Path, list[str]]:
+        del sizes, identity  # all is here
+        return self.path, []
+
+    def _make(self, folders: set[str]) -> None:
+        """Make these folders, and their names durable."""
+        for name in sorted(folders):
+            path = self.path / name
+            if path.is_dir():
+                continue
+            with durable.disk_errors(path):
+                above = [p for p in (path, *path.parents) if not p.exists()]
+                path.mkdir(parents=True, exist_ok=True)
+                for made in above:
+                    durable.sync_folder(made.parent)
+
+    def _files(self, folder: Path, prefix: str) -> Iterator[tuple[str, int]]:
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except FileNotFoundError:
+            return
+        for entry in entries:
+            linked = entry.is_symlink()
+            if linked and (entry.is_dir() or not self._is_inside(Path(entry.path))):
+                raise StoreError(
+                    f"{prefix}{entry.name} of store {self.path} is a link that leads out of it; put "
+                    "the file itself there"
+                )
+            if entry.is_dir():
+                yield from self._files(Path(entry.path), f"{prefix}{entry.name}/")
+            else:
+                try:
+                    yield prefix + entry.name, entry.stat().st_size
+                except FileNotFoundError:  # renamed or removed by another process meanwhile
+                    continue
+
+    def _is_inside(self, link: Path) -> bool:
+        return link.resolve().is_relative_to(self.path.resolve())

@@ -1,0 +1,40 @@
+"""Names of files that are not yet whole: each tells who is writing it."""
+
+import os
+import re
+import socket
+from pathlib import Path
+
+PARTIAL = ".partial"
+"""Suffix of a file that is not yet whole."""
+
+_OWNED = re.compile(r"\.(?P<host>[^./]+)-(?P<pid>\d+)\.partial$")
+
+
+def host_name() -> str:
+    """This machine's name, without dots."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", socket.gethostname()) or "host"
+
+
+def partial_path(path: Path) -> Path:
+    """Where this process writes what will be `path`."""
+    return path.with_name(f"{path.name}.{host_name()}-{os.getpid()}{PARTIAL}")
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of this machine bears the number."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def is_leftover(key: str) -> bool:
+    """Whether a file is one that nobody is writing any more, as far as this machine can tell."""
+    if not key.endswith(PARTIAL):
+        return False
+    owner = _OWNED.search(key)
+    return owner is None or (owner["host"] == host_name() and not is_alive(int(owner["pid"])))

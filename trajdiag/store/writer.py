@@ -183,7 +183,7 @@ class StoreWriter:
         assert self._journal is not None
         with durable.disk_errors(self.path):
             line = json.dumps({"block": block, "crc32c": sums}, separators=(",", ":"))
-            durable.append_line(self._journal, line)
+            durable.append(self._journal, line.encode() + b"\n")
         self._checksums[block] = sums
 
     def _create_arrays(self) -> None:
@@ -281,7 +281,7 @@ def existing_record(path: Path) -> StoreRecord | None:
 
 
 def _is_empty(path: Path) -> bool:
-    return path.is_dir() and all(p.name.endswith(durable.PARTIAL) for p in path.iterdir())
+    return path.is_dir() and all(p.name.endswith(".partial") for p in path.iterdir())
 
 
 def _content(file: Path) -> bytes | None:

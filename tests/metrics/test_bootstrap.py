@@ -108,6 +108,19 @@ def test_columns_may_be_given_as_sums_over_groups_when_they_are_needed(monkeypat
     assert len(asked) > 5
 
 
+@pytest.mark.parametrize("most_groups", [10, 10**6])
+def test_sums_over_every_unit_give_the_same_means(monkeypatch, most_groups):
+    monkeypatch.setattr(bootstrap, "MOST_GROUPS", most_groups)
+    monkeypatch.setattr(bootstrap, "BLOCKS", 25)
+    monkeypatch.setattr(bootstrap, "_BLOCK", 7)
+    rng = np.random.default_rng(6)
+    group, columns = rng.integers(0, 60, 500), rng.integers(0, 9, (500, 4))
+    resample = Resample(group, n_resamples=80, leave_out=True)
+    sums = np.zeros((resample.n_units, 4), np.int32)
+    np.add.at(sums, resample.units(), columns)
+    np.testing.assert_array_equal(resample.means_by_unit(sums), resample.means(columns))
+
+
 def test_singleton_groups_are_the_plain_bootstrap_of_examples(monkeypatch):
     rng = np.random.default_rng(7)
     right = rng.random((90, 2)) < 0.4

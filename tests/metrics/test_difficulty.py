@@ -11,11 +11,13 @@ from trajdiag.metrics.bootstrap import interval
 from trajdiag.metrics.difficulty import (
     correlation_of_bins,
     difficulty_bins,
+    mean_of_sums,
     means_by_bin,
     rank_correlation,
     rank_correlation_given,
     spearman,
     spearman_of_table,
+    sums_by_bin,
 )
 from trajdiag.metrics.levels import levels_of
 from trajdiag.metrics.random_blocks import RandomBlocks
@@ -174,6 +176,20 @@ def test_bins_are_ordered_by_their_means_as_scipy_does():
             of = np.isfinite(means[:, loop])
             expected = reference(bins.centre[of], means[of, loop])
             assert found[row, loop] == pytest.approx(expected, abs=1e-9)
+
+
+def test_sums_over_parts_of_the_examples_give_the_means_of_all():
+    rng = np.random.default_rng(5)
+    bins = difficulty_bins(rng.integers(0, 4, 200).astype(float), most=20)
+    values = np.where(rng.random((200, 3)) < 0.1, np.nan, rng.integers(0, 9, (200, 3)))
+    values[bins.code == 2, 1] = np.inf
+    parts = (slice(0, 50), slice(50, 200))
+    sums = sum(sums_by_bin(values[at], replace(bins, code=bins.code[at])) for at in parts)
+    expected = [
+        [np.mean(x[np.isfinite(x)]) if np.isfinite(x).any() else np.nan for x in of_bin.T]
+        for of_bin in (values[bins.code == code] for code in range(4))
+    ]
+    np.testing.assert_allclose(mean_of_sums(sums), expected)
 
 
 def test_bins_of_equal_mean_tie_and_one_bin_has_no_order():

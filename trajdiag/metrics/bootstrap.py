@@ -75,6 +75,28 @@ class Resample:
         keep = n_resamples * self._units <= _KEEP and self._units > 1
         self._kept = list(self._draw()) if keep else None
 
+    @property
+    def n_units(self) -> int:
+        """What is drawn from: groups, or random blocks of them."""
+        return self._units
+
+    def units(self) -> NDArray[np.int32]:
+        """The unit of each example, [example]."""
+        found = np.empty(len(self._order), np.int32)
+        found[self._order] = np.repeat(np.arange(self._units, dtype=np.int32), self._sizes)
+        return found
+
+    def means_by_unit(self, sums: NDArray[np.number]) -> Estimate:
+        """As `means_of`, of sums over the examples of every unit, [unit, column]."""
+        ends = iter(self._blocks())
+
+        def following(
+            rows: NDArray[np.int64], unit: NDArray[np.int64], units: int
+        ) -> NDArray[np.floating]:
+            return sums[slice(*next(ends))].astype(np.float32)
+
+        return self.means_of(following)
+
     def __len__(self) -> int:
         """Rows of an estimate."""
         return 1 + self.n_resamples + self.left_out

@@ -42,13 +42,23 @@ def difficulty_bins(difficulty: NDArray[np.floating], most: int) -> Bins:
 def means_by_bin(values: NDArray[np.generic], bins: Bins) -> NDArray[np.float64]:
     """Mean of `values` [example, loop] over the examples of each bin, [bin, loop]; what is not
     finite is left out, and NaN stands where nothing is left."""
+    return mean_of_sums(sums_by_bin(values, bins))
+
+
+def mean_of_sums(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The means of what `sums_by_bin` summed: [bin, loop]."""
+    return np.where(sums[1] > 0, sums[0] / np.maximum(sums[1], 1), np.nan)
+
+
+def sums_by_bin(values: NDArray[np.generic], bins: Bins) -> NDArray[np.float64]:
+    """The finite `values` [example, loop] of each bin summed, and their number: [2, bin, loop].
+    Those of parts of the examples add up."""
     known = bins.code >= 0
     member = bins.code[known] == np.arange(len(bins.centre))[:, None]
     numbers = values[known].astype(np.float64)
     finite = np.isfinite(numbers)
     counts = member @ finite.astype(np.float64)
-    sums = member @ np.where(finite, numbers, 0.0)
-    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    return np.stack([member @ np.where(finite, numbers, 0.0), counts])
 
 
 def spearman(a: NDArray[np.number], b: NDArray[np.number]) -> float:

@@ -62,13 +62,28 @@ def frontier(
         raise ValueError("a frontier needs at least one example")
     best = best_so_far(values, direction, first_loop)
     right = np.ascontiguousarray(correct.T).view(np.int8)[min(first_loop, loops) - 1 :]
-    record, step = _records(best, right)
+    record, step = records(best, right)
     sort = _sort_float32 if best.dtype == np.float32 else _sort_float64
     thresholds, saved, gained = sort(best, step, record)
+    if direction == "low":
+        np.negative(thresholds, out=thresholds)
+    return of_sums(thresholds, saved, gained, int(correct[:, -1].sum()), examples, loops)
+
+
+def of_sums(
+    threshold: NDArray[np.floating],
+    saved: NDArray[np.integer],
+    gained: NDArray[np.integer],
+    right_at_last: int,
+    examples: int,
+    loops: int,
+) -> Frontier:
+    """The frontier whose points after the first have these `threshold` [point], save that many
+    loops and gain that many right answers, each summed over examples, against running to T."""
     return Frontier(
-        threshold=_after(NEVER, thresholds, 1.0 if direction == "high" else -1.0),
+        threshold=_after(NEVER, threshold, 1.0),
         depth=_after(0.0, saved, -1.0 / examples, plus=loops),
-        accuracy=_after(0.0, gained, 1.0 / examples, plus=float(correct[:, -1].mean())),
+        accuracy=_after(0.0, gained, 1.0 / examples, plus=right_at_last / examples),
     )
 
 
@@ -144,7 +159,7 @@ def thin(curve: Frontier, points: int) -> Frontier:
     )
 
 
-def _records(
+def records(
     best: NDArray[np.floating], right: NDArray[np.int8]
 ) -> tuple[NDArray[np.bool_], NDArray[np.uint16]]:
     """Which [loop, example] of `best` are records, and what leaving there, instead of at the next

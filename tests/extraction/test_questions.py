@@ -211,9 +211,9 @@ def test_a_small_budget_keeps_the_top_64(model, tmp_path):
     assert store.numpy("vocabulary/top_ids").shape == (18, 4, 64)
 
 
-@pytest.mark.parametrize("logits", ["topk:0", "topk:321", "topk:x", "some", "none"])
+@pytest.mark.parametrize("logits", ["topk:0", "topk:321", "topk:x", "some", "full:2"])
 def test_other_choices_of_logits_are_refused(model, tmp_path, logits):
-    with pytest.raises(ConfigError, match=r"logits must be auto, full or topk:K.*, got "):
+    with pytest.raises(ConfigError, match=r"logits must be auto, full, none or topk:K.*, got "):
         extract(model, Quiz(), cache_dir=tmp_path, logits=logits)
 
 

@@ -15,6 +15,7 @@ from trajdiag.commands.console import print_table
 from trajdiag.errors import FingerprintError
 from trajdiag.store.reader import Store
 from trajdiag.store.schema import ACCURACIES
+from trajdiag.store.vocabulary import kept_logits, spoken_logits
 
 
 def show(
@@ -66,6 +67,7 @@ def _summary(store: Store) -> dict[str, object]:
         "classes": store.classes,
         "gate": store.has_gate,
         "signals": {"kept": list(store.kept_signals), "derived": _derived(store)},
+        "vocabulary_logits": kept_logits(store),
         "accuracy": accuracy_by_score(store) if "test" in store.splits else {},
         "bytes": _bytes(store.path),
     }
@@ -85,13 +87,15 @@ def _print(store: Store) -> None:
         ("gate", "the model's own" if store.has_gate else "none"),
         ("signals kept", ", ".join(store.kept_signals)),
         ("signals derived", ", ".join(_derived(store)) or "none"),
+        ("vocabulary", spoken_logits(store)),
         ("states", f"{record.store_dtype}, computed in {record.compute_dtype}"),
         ("size", f"{_bytes(store.path) / 1e6:,.1f} MB"),
         ("created", record.created),
         ("fingerprint", store.fingerprint),
         ("made by", " ; ".join(record.commands)),
     ]:
-        facts.add_row(label, escape(value))
+        if value is not None:
+            facts.add_row(label, escape(value))
     print_table(facts)
     if "test" in store.splits:
         print_table(_accuracies(store))

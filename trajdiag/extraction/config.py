@@ -38,8 +38,9 @@ class ExtractConfig:
     pool: Pool = "last"
     """The state that is kept: that of the last token before the decision, or the mean up to it."""
     logits: str = "auto"
-    """Logits of the vocabulary at the decision: full, topk:K, or auto: all of them within
-    --logits-budget, else the top 64. A task's own logits are always kept."""
+    """Logits of the vocabulary at the decision: full, topk:K, none (recomputed later from the
+    states and the head, which is kept once), or auto: all of them within --logits-budget, else the
+    top 64. A task's own logits, and statistics, are always kept."""
     logits_budget: float = 2.0
     """GiB up to which auto keeps all of the vocabulary's logits."""
     window: int = 1024
@@ -80,8 +81,8 @@ class ExtractConfig:
 
         if self.pool not in get_args(Pool):
             raise ConfigError(f"pool must be {' or '.join(get_args(Pool))}, got {self.pool!r}")
-        if re.fullmatch(r"auto|full|topk:[1-9]\d*", self.logits) is None:
-            raise ConfigError(f"logits must be auto, full or topk:K, got {self.logits!r}")
+        if re.fullmatch(r"auto|full|none|topk:[1-9]\d*", self.logits) is None:
+            raise ConfigError(f"logits must be auto, full, none or topk:K, got {self.logits!r}")
         if self.num_fewshot is not None and "num_fewshot" in self.task_options:
             raise ConfigError("give --num-fewshot or --task-options.num-fewshot, not both")
         if self.truncate and self.skip:

@@ -11,7 +11,7 @@ from torch import Tensor
 from trajdiag.extraction import vocabulary
 from trajdiag.extraction.work import Classes, Continuations, Letters, Work
 from trajdiag.models.base import LoopedModel, Positions
-from trajdiag.store.schema import PADDED, SCORE, VOCABULARY
+from trajdiag.store.schema import PADDED, SCORE, VOCABULARY, largest_kept
 
 HEAD_NUMBERS = 2**26
 """Logits computed at a time where none of them need be kept."""
@@ -90,7 +90,7 @@ class Decisions:
 
     model: LoopedModel
     work: Work
-    vocabulary: str
+    vocabulary: str | None
     """Which logits of the vocabulary are kept: see `vocabulary_arrays`."""
 
     @property
@@ -114,7 +114,7 @@ class Decisions:
         if isinstance(decision, Continuations):
             for x, found in zip(inputs, scores, strict=True):
                 found = {**found, "logits": found[SCORE + decision.scoring]}
-                if self.vocabulary != "none":
+                if self.vocabulary is not None:
                     found |= self._of_vocabulary(self.model.head(x), None)
                     of_target = found[SCORE + "sum"].gather(1, target[:, None])[:, 0]
                     found[VOCABULARY + "target_log_probability"] = of_target
@@ -135,12 +135,11 @@ class Decisions:
         return None
 
     def _of_vocabulary(self, z: Tensor, target: Tensor | None) -> dict[str, Tensor]:
-        if self.vocabulary == "none":
+        if self.vocabulary is None:
             return {}
         kept = vocabulary.statistics(z, target)
-        if self.vocabulary == "full":
-            return {**kept, VOCABULARY + "logits": z}
-        return kept | vocabulary.largest(z, int(self.vocabulary.removeprefix("topk:")))
+        kept |= vocabulary.largest(z, largest_kept(self.vocabulary, z.shape[1]))
+        return {**kept, VOCABULARY + "logits": z} if self.vocabulary == "full" else kept
 
 
 def _chosen(z: Tensor, ids: Tensor | None) -> Tensor:

@@ -30,7 +30,7 @@ class Reading:
     loops: int
     pool: Pool
     """Whether the state is that of the last token before the decision, or the mean up to it."""
-    vocabulary: str
+    vocabulary: str | None
     """Which logits of the vocabulary are kept: see `vocabulary_arrays`."""
     most: int
     """Examples whose logits over the vocabulary fit in memory, all loops of them."""

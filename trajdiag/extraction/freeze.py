@@ -13,6 +13,7 @@ from trajdiag.cachedir import STORE_SUFFIX, stores_folder
 from trajdiag.errors import OutOfSpaceError
 from trajdiag.extraction.config import ExtractConfig
 from trajdiag.extraction.forward import Reading
+from trajdiag.extraction.head import head_content, kept_bytes
 from trajdiag.extraction.plan import (
     AnyTask,
     Plan,
@@ -30,7 +31,7 @@ from trajdiag.names import require_name, require_options
 from trajdiag.store.columns import Columns
 from trajdiag.store.reader import Store
 from trajdiag.store.record import StoreRecord
-from trajdiag.store.schema import SCHEMA_VERSION
+from trajdiag.store.schema import HEAD, SCHEMA_VERSION
 from trajdiag.store.versions import software_versions
 from trajdiag.store.writer import (
     StoreWriter,
@@ -105,6 +106,7 @@ def _freeze(
     made = plan(config, model, task, loops, record.store_dtype)
     work, specs = made.work, made.specs
     needed = sum(len(spec.chunk_keys()) * spec.chunk_bytes for spec in specs.values())
+    needed += 0 if made.head is None else kept_bytes(made.head)
     for line in made.said:
         progress(line)
     free = free_bytes(path)
@@ -117,9 +119,12 @@ def _freeze(
     )
     reading = _reading(config, model, made)
     probe(model, work, reading)
+    head = {} if made.head is None else {HEAD: head_content(model, work, reading, made.head)}
     if config.overwrite:
         remove_store(path)
-    with StoreWriter(path, record=record, columns=work.columns, specs=specs) as writer:
+    with StoreWriter(
+        path, record=record, columns=work.columns, specs=specs, attachments=head
+    ) as writer:
         there = writer.blocks - len(writer.pending)
         progress(
             f"store {path}: {len(work):,} examples, {loops} loops, {needed / 2**20:,.1f} MiB; "

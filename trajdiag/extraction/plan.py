@@ -10,6 +10,7 @@ from trajdiag.extraction.config import ExtractConfig
 from trajdiag.extraction.documents import document_work
 from trajdiag.extraction.encoder import Encoder
 from trajdiag.extraction.examples import example_work
+from trajdiag.extraction.head import head_to_keep
 from trajdiag.extraction.prompts import LengthRule
 from trajdiag.extraction.questions import question_work
 from trajdiag.extraction.work import Classes, Continuations, Letters, Work
@@ -17,6 +18,7 @@ from trajdiag.models.base import LoopedModel, Tokenizer
 from trajdiag.models.own import FAMILY
 from trajdiag.models.tokenizer import require_fits
 from trajdiag.signals.registry import signals_to_keep
+from trajdiag.store.head import SavedHead
 from trajdiag.store.schema import (
     CONTINUATION_GATE,
     SCORE,
@@ -40,8 +42,10 @@ class Plan:
 
     work: Work
     specs: Mapping[str, ArraySpec]
-    vocabulary: str
+    vocabulary: str | None
     """Which logits of the vocabulary are kept: see `vocabulary_arrays`."""
+    head: SavedHead | None
+    """What gives them again, where they are not."""
     classes: int | None
     """The number of classes, where their logits are not kept."""
     notes: dict[str, Any]
@@ -111,7 +115,7 @@ def plan(config: ExtractConfig, model: LoopedModel, task: AnyTask, loops: int, d
     """Everything but the forward. Raises ConfigError where the task does not hold together."""
     rule = LengthRule(longest=model.max_positions, rule=config.too_long)
     work = _work(config, model, task, rule)
-    kept = vocabulary.Kept(logits="none", said="")
+    kept = vocabulary.Kept(logits=None, said="")
     whole = isinstance(work.decision, Classes) and work.decision.ids is None
     classes = _classes(work, model)
     if isinstance(task, QuestionTask | DocumentTask) or config.logits != "auto":
@@ -123,7 +127,7 @@ def plan(config: ExtractConfig, model: LoopedModel, task: AnyTask, loops: int, d
             budget=config.logits_budget,
         )
     # where the classes are the vocabulary, its logits are the task's
-    keeps_classes = not (whole and kept.logits.startswith("topk"))
+    keeps_classes = not whole or kept.logits in ("full", None)
     arrays = trajectory_arrays(
         d_model=model.d_model,
         dtype=dtype,
@@ -142,6 +146,7 @@ def plan(config: ExtractConfig, model: LoopedModel, task: AnyTask, loops: int, d
             signals=signals_to_keep(loops, logits_kept=keeps_classes),
         ),
         vocabulary=kept.logits,
+        head=head_to_keep(config, model) if kept.logits == "none" else None,
         classes=None if keeps_classes else classes,
         notes={**facts(task, "notes"), **rule.notes()},
         said=[line for line in (*_said(rule), kept.said) if line],

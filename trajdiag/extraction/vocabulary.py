@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from trajdiag.errors import ConfigError
-from trajdiag.store.schema import VOCABULARY
+from trajdiag.store.schema import HEAD, VOCABULARY, largest_kept
 
 TOP = 64
 """The largest logits that are kept where all are too many."""
@@ -52,8 +52,8 @@ def largest(z: Tensor, count: int) -> dict[str, Tensor]:
 class Kept:
     """Which logits of the vocabulary a store keeps, and why."""
 
-    logits: str
-    """`none`, `full` or `topk:K`."""
+    logits: str | None
+    """`full`, `topk:K` or `none`; None for nothing of the vocabulary, statistics included."""
     said: str
     """A line for the user; empty where there was nothing to decide."""
 
@@ -61,7 +61,8 @@ class Kept:
 def choose(asked: str, *, vocab_size: int, examples: int, loops: int, budget: float) -> Kept:
     """Resolve `--logits`: `auto` keeps all where they take at most `budget` GiB, else the top 64.
 
-    Raises ConfigError for anything that is not `auto`, `full` or `topk:K` with K in the vocabulary.
+    Raises ConfigError for anything that is not `auto`, `full`, `none` or `topk:K` with K in the
+    vocabulary.
     """
     size = 4 * vocab_size * examples * loops / 2**30
     if asked == "auto":
@@ -72,14 +73,17 @@ def choose(asked: str, *, vocab_size: int, examples: int, loops: int, budget: fl
         logits, why = asked, "as asked"
         number = asked.removeprefix("topk:")
         top = asked.startswith("topk:") and number.isdecimal() and 1 <= int(number) <= vocab_size
-        if asked != "full" and not top:
+        if asked not in ("full", "none") and not top:
             raise ConfigError(
-                f"logits must be auto, full or topk:K with K from 1 to {vocab_size}, got {asked!r}"
+                f"logits must be auto, full, none or topk:K with K from 1 to {vocab_size}, got "
+                f"{asked!r}"
             )
-    taken = size if logits == "full" else 2 * size * int(logits.removeprefix("topk:")) / vocab_size
+    if logits == "none":
+        return Kept(logits=logits, said=f"logits of the vocabulary: none, recomputed from {HEAD}")
+    share = 1 if logits == "full" else 2 * largest_kept(logits, vocab_size) / vocab_size
     return Kept(
         logits=logits,
-        said=f"logits of the vocabulary: {logits} ({why}), {taken * 1024:,.1f} MiB",
+        said=f"logits of the vocabulary: {logits} ({why}), {share * size * 1024:,.1f} MiB",
     )
 
 

@@ -11,6 +11,8 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from trajdiag.store.head import SavedHead
+
 State = Any
 """One batch between two loops. Opaque to callers: a family keeps in it what the next loop needs."""
 
@@ -110,6 +112,11 @@ class LoopedModel(Protocol):
     def head(self, head_input: Tensor) -> Tensor:
         """float32 logits over the vocabulary, [..., vocab] of [..., width], computed in float32."""
         ...
+
+    def saved_head(self) -> SavedHead | None:
+        """`head` as weights, where it reads the state that `hidden` gives and nothing else; None
+        where anything stands between them. With it, logits can be computed again from states."""
+        return None
 
     def gate_logit(self, state: State, at: Positions | None = None) -> Tensor | None:
         """float32 logit of the halting hazard, [row, position] or [read]; None without a gate."""

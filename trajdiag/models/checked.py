@@ -1,5 +1,6 @@
 """A looped model whose every answer is checked: a user's own may give anything."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,6 +11,7 @@ from torch import Tensor
 from trajdiag.errors import ConfigError
 from trajdiag.foreign import running
 from trajdiag.models.base import LoopedModel, Positions, State
+from trajdiag.store.head import FLOATS, SavedHead
 
 
 class Checked:
@@ -59,6 +61,18 @@ class Checked:
         shape = (*head_input.shape[:-1], self.vocab_size)
         return self._require("head", found, shape, torch.float32)
 
+    def saved_head(self) -> SavedHead | None:
+        """See LoopedModel; None too for a model of one's own that has no such method."""
+        method = getattr(self.model, "saved_head", None)
+        if method is None:
+            return None
+        with self._running("saved_head"):
+            found = method()
+            fault = None if found is None else _fault(found, self.vocab_size, self.d_model)
+        if fault is not None:
+            raise ConfigError(f"saved_head() of model {self.record.name} must give {fault}")
+        return found
+
     def gate_logit(self, state: State, at: Positions | None = None) -> Tensor | None:
         """See LoopedModel."""
         with self._running("gate_logit"):
@@ -95,6 +109,24 @@ class Checked:
         raise ConfigError(
             f"{method}() of model {self.record.name} must give a {kind} tensor {wanted}, not {came}"
         )
+
+
+def _fault(head: Any, vocab_size: int, d_model: int) -> str | None:
+    """What a saved head must be and is not, and what it is; None where it fits."""
+    if not isinstance(head, SavedHead):
+        return f"a SavedHead or None, not {type(head).__name__}"
+    for name, shape in (("weight", [vocab_size, d_model]), ("bias", [vocab_size])):
+        x: Any = getattr(head, name)
+        if x is None and name == "bias":
+            continue
+        if not isinstance(x, Tensor):
+            return f"a {name} that is a tensor {shape}, not {type(x).__name__}"
+        if list(x.shape) != shape or x.dtype not in FLOATS:
+            dtype = str(x.dtype).removeprefix("torch.")
+            return f"a {name} that is a floating-point tensor {shape}, not {dtype} {list(x.shape)}"
+    if head.softcap is not None and not 0 < head.softcap < math.inf:
+        return f"a softcap above 0, or None, not {head.softcap}"
+    return None
 
 
 def _places(at: Positions | None, *width: int | None) -> tuple[int | None, ...]:

@@ -33,6 +33,8 @@ class DoryRecurrence:
     """See Recurrence. What is read out is the output of the recurrent section's last layer; the
     head reads it through the layers after the section."""
 
+    plain_head = False
+
     def __init__(self, network: Any) -> None:
         model, config = network.model, network.config
         start, end = config.n_input_layers, config.num_hidden_layers - config.n_output_layers

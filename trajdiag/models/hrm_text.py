@@ -31,6 +31,8 @@ class HrmTextRecurrence:
     two-way attention within a prompt that `prefix_lm` allows is not used.
     """
 
+    plain_head = True
+
     def __init__(self, network: Any) -> None:
         self._model = network.model
         self._fast_cycles: int = network.config.L_cycles

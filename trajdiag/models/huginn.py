@@ -109,6 +109,9 @@ class HuginnModel:
             self._wide_head = self.decoder.head_weight.detach().float()
         return linear(head_input.float(), self._wide_head)
 
+    def saved_head(self) -> None:
+        """See LoopedModel: the coda stands between state and head."""
+
     def gate_logit(self, state: HuginnState, at: Positions | None = None) -> None:
         """See LoopedModel: there is no gate."""
 

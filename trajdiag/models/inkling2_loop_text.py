@@ -47,6 +47,8 @@ class Inkling2LoopRecurrence:
     """See Recurrence. What is read out is the output of a pass's last layer; the head reads it, and
     the pass's block states, through the layers after the loop."""
 
+    plain_head = False
+
     def __init__(self, network: Any) -> None:
         model, config = network.model, network.config
         start, end = config.loop_layer_index_start, config.loop_layer_index_end

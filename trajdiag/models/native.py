@@ -11,6 +11,7 @@ from torch.nn.functional import linear
 
 from trajdiag.models.base import ModelRecord, Positions, Tokenizer, take_positions
 from trajdiag.models.inputs import Inputs, checked_inputs
+from trajdiag.store.head import SavedHead
 
 _HEAD_ROWS = 8192
 """How many rows of the head are widened to float32 at a time."""
@@ -18,6 +19,9 @@ _HEAD_ROWS = 8192
 
 class Recurrence(Protocol):
     """What a family does with a batch. `State` is its own; a state is [row, position, d_model]."""
+
+    plain_head: bool
+    """Whether the head reads the state itself, and `finish` leaves its products as they are."""
 
     def begin(self, inputs: Inputs) -> Any:
         """The state that the first loop starts from."""
@@ -99,6 +103,11 @@ class NativeModel:
     def head(self, head_input: Tensor) -> Tensor:
         """See LoopedModel."""
         return self._recurrence.finish(_wide_linear(head_input, self.network.lm_head.weight))
+
+    def saved_head(self) -> SavedHead | None:
+        """See LoopedModel."""
+        weight = self.network.lm_head.weight.detach()
+        return SavedHead(weight=weight) if self._recurrence.plain_head else None
 
     def gate_logit(self, state: Any, at: Positions | None = None) -> Tensor | None:
         """None: these families have no halting gate."""

@@ -10,6 +10,7 @@ from trajdiag.models.base import ModelRecord, Positions, Tokenizer, take_positio
 from trajdiag.models.batch import Batch
 from trajdiag.models.decoder import OuroDecoder
 from trajdiag.models.inputs import checked_inputs
+from trajdiag.store.head import SavedHead
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +86,10 @@ class OuroModel:
         if self._wide_head is None:
             self._wide_head = self.decoder.head_weight.detach().float()
         return linear(head_input.float(), self._wide_head)
+
+    def saved_head(self) -> SavedHead:
+        """See LoopedModel."""
+        return SavedHead(weight=self.decoder.head_weight.detach())
 
     def gate_logit(self, state: OuroState, at: Positions | None = None) -> Tensor | None:
         """See LoopedModel."""

@@ -24,10 +24,22 @@ from trajdiag.store.opening import (
     require_chunks,
 )
 from trajdiag.store.record import StoreRecord
-from trajdiag.store.schema import COVARIATE, GATE, SCORE, SIGNAL, SPLITS, VOCABULARY, ArraySpec
+from trajdiag.store.schema import (
+    COVARIATE,
+    GATE,
+    HEAD,
+    SCORE,
+    SIGNAL,
+    SPLITS,
+    VOCABULARY,
+    ArraySpec,
+)
+from trajdiag.store.vocabulary import vocabulary_logits
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from trajdiag.store.head import SavedHead
 
 _PIECE = 2**20
 """Logits of one loop that are read at a time."""
@@ -138,7 +150,8 @@ class Store:
         Examples keep their numbers, and columns such as `target` stay whole.
         """
         part = copy.copy(self)
-        part._rows, part._derived = np.intersect1d(self.rows(), rows), {}
+        part._rows = rows if self._rows is None else np.intersect1d(self._rows, rows)
+        part._derived = {}
         part.__dict__.pop("splits", None)
         return part
 
@@ -308,6 +321,37 @@ class Store:
         if name not in self.score_names:
             raise UnknownNameError(f"score of store {self.name}:", name, self.score_names)
         return self.numpy(SCORE + name, split=split)
+
+    @cached_property
+    def head(self) -> "SavedHead":
+        """The model's head, checked. Raises StoreError where it is damaged or none was kept."""
+        from trajdiag.store.head import load_head
+
+        content = self._attachment(HEAD)
+        return load_head(content, store=self.name, model_sha256=self.record.model["sha256"])
+
+    def vocabulary_logits(
+        self,
+        *,
+        split: str | None = None,
+        rows: np.ndarray | None = None,
+        loop: int | None = None,
+    ) -> np.ndarray:
+        """Logits of the whole vocabulary at the decision, float32 [row, loop, token], or of one
+        `loop` [row, token]: as kept, or after `--logits none` recomputed from the states.
+
+        Raises StoreError where only the largest, or none, were kept.
+        """
+        return vocabulary_logits(self, split=split, rows=rows, loop=loop)
+
+    def _attachment(self, name: str) -> bytes:
+        """The content of a whole file beside the arrays. Raises StoreError where there is none."""
+        try:
+            return (self.path / name).read_bytes()
+        except OSError as error:
+            raise StoreError(
+                f"store {self.name} has no {name}: {error.strerror}; {MAKE_AGAIN}"
+            ) from None
 
     def compute_fingerprint(self) -> str:
         """The fingerprint of the bytes on disk: equals `fingerprint` unless something changed."""

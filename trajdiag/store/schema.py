@@ -40,6 +40,9 @@ GATE = "gate_logit"
 CONTINUATION_GATE = "gate_logit_continuation"
 """The mean gate logit over the positions that score a question's continuations."""
 
+HEAD = "head.safetensors"
+"""The head that gives the vocabulary's logits again, where none are kept: see store/head.py."""
+
 VOCABULARY_STATISTICS = ("log_sum_exp", "entropy", "target_log_probability")
 
 PADDED = -1e30
@@ -165,26 +168,29 @@ def trajectory_arrays(
     return arrays + ([LoopArray(name=GATE, dtype="float32")] if gate else [])
 
 
-def vocabulary_arrays(logits: str, vocab_size: int) -> list[LoopArray]:
+def vocabulary_arrays(logits: str | None, vocab_size: int) -> list[LoopArray]:
     """What is kept of the whole vocabulary's logits at the decision position.
 
-    `logits` is `none` (nothing), `full` (all of them) or `topk:K` (the K largest, with their ids);
-    but for `none`, log-sum-exp, entropy (nats) and the target's log-probability are always there.
+    `logits` is `full` (all of them), `topk:K` (the K largest, with their ids), `none`, or None for
+    nothing at all; but for that, log-sum-exp, entropy (nats), the target's log-probability and the
+    two largest are always there.
     """
-    if logits == "none":
+    if logits is None:
         return []
     arrays = [LoopArray(name=VOCABULARY + name, dtype="float32") for name in VOCABULARY_STATISTICS]
-    if logits == "full":
-        full = LoopArray(
-            name=VOCABULARY + "logits", dtype="float32", size=vocab_size, dimension="token"
-        )
-        return [*arrays, full]
-    largest = int(logits.removeprefix("topk:"))
     for name, dtype in (("top_logits", "float32"), ("top_ids", "int32")):
-        arrays.append(
-            LoopArray(name=VOCABULARY + name, dtype=dtype, size=largest, dimension="rank")
-        )
+        rank = largest_kept(logits, vocab_size)
+        arrays.append(LoopArray(name=VOCABULARY + name, dtype=dtype, size=rank, dimension="rank"))
+    if logits == "full":
+        name = VOCABULARY + "logits"
+        arrays.append(LoopArray(name=name, dtype="float32", size=vocab_size, dimension="token"))
     return arrays
+
+
+def largest_kept(logits: str, vocab_size: int) -> int:
+    """How many of the largest logits are kept, given `logits` as in `vocabulary_arrays`."""
+    asked = int(logits.removeprefix("topk:")) if logits.startswith("topk:") else 0
+    return min(max(2, asked), vocab_size)
 
 
 def block_specs(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from trajdiag.models.registry import load_model
     from trajdiag.models.tracing import trace
     from trajdiag.scoring.stores import score
+    from trajdiag.store.arrays_import import import_arrays
     from trajdiag.store.from_arrays import from_arrays
     from trajdiag.store.reader import open_store as open
     from trajdiag.tasks.registry import make_task
@@ -31,6 +32,7 @@ _HOMES = {
     "extract": ("trajdiag.extraction", "extract"),
     "fit_gate": ("trajdiag.gates.frozen_fit", "fit_gate"),
     "from_arrays": ("trajdiag.store.from_arrays", "from_arrays"),
+    "import_arrays": ("trajdiag.store.arrays_import", "import_arrays"),
     "load_gate": ("trajdiag.gates.gate", "load_gate"),
     "load_model": ("trajdiag.models.registry", "load_model"),
     "load_readout": ("trajdiag.deployment.readout_file", "load_readout"),
@@ -52,6 +54,7 @@ __all__ = [
     "extract",
     "fit_gate",
     "from_arrays",
+    "import_arrays",
     "load_gate",
     "load_model",
     "load_readout",

@@ -42,13 +42,18 @@ app = App(
 _VERBS = {
     "train": "Train a small looped model on a synthetic task.",
     "extract": "Run a looped model over a task and store every loop.",
+    "import": "Make a store of the arrays of your own run.",
     "fit-gate": "Fit a halting gate on a store's frozen states.",
     "score": "Score every readout of one or more stores.",
     "report": "Diagnose stores and write the report.",
     "show": "Show what a store holds.",
     "list": "List models, tasks, readouts, stores or gates.",
 }
-_FUNCTIONS = {"list": "list:list_names", "fit-gate": "fit_gate:fit_gate"}
+_FUNCTIONS = {
+    "list": "list:list_names",
+    "fit-gate": "fit_gate:fit_gate",
+    "import": "import_arrays:import_arrays",
+}
 for _verb, _help in _VERBS.items():
     _function = _FUNCTIONS.get(_verb, f"{_verb}:{_verb}")
     # Only a verb's own help needs its texts reflowed: importing what does that would take half of

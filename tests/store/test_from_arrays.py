@@ -1,11 +1,15 @@
 """Somebody's own arrays are checked before anything is written."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
+import zarr
 
 from tests.store.planted import planted
-from trajdiag.errors import ConfigError, NonFiniteError
+from trajdiag.errors import ConfigError, NonFiniteError, OutOfSpaceError
+from trajdiag.store import given_loops
 from trajdiag.store.from_arrays import from_arrays
 
 
@@ -18,15 +22,38 @@ def arguments(**changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"hidden": torch.zeros(40, 3)}, "hidden must be floating point with 3 dimensions"),
-        ({"hidden": torch.zeros(40, 3, 2, dtype=torch.int64)}, "hidden must be floating point"),
-        ({"logits": torch.zeros(40, 2, 5)}, r"logits .* must agree"),
-        ({"gate_logit": torch.zeros(40, 2)}, r"gate_logit must be \[40, 3\]"),
-        ({"target": torch.zeros(39, dtype=torch.int64)}, r"target must be \[40\], got \[39\]"),
-        ({"target": torch.full((40,), 5)}, r"target must be class indices 0\.\.4, got 5\.\.5"),
+        ({"hidden": torch.zeros(40, 3)}, r"hidden must be \[example, loop, d_model\], got 2"),
+        ({"hidden": torch.zeros(40, 3, 7, 2)}, "of several positions give the one at which"),
+        ({"hidden": torch.zeros(40, 3, 2, dtype=torch.int64)},
+         "hidden must be floating point, got int64"),
+        ({"hidden": np.zeros((40, 3, 2), np.uint16)}, "bfloat16 comes as such in safetensors"),
+        ({"hidden": np.zeros((40, 3, 2), "V2")}, "bfloat16 comes as such in safetensors"),
+        ({"hidden": np.zeros((40, 3, 2), complex)}, "hidden must be floating point, got complex"),
+        ({"hidden": [[1.0], [1.0, 2.0]]}, "hidden must be an array of numbers"),
+        ({"hidden": torch.zeros(40, 3, 0)}, r"hidden \[40, 3, 0\] holds nothing"),
+        ({"logits": torch.zeros(40, 2, 5)},
+         r"number of loops: hidden .* \[40, 3, 8\], logits .* \[40, 2, 5\]"),
+        ({"hidden": torch.zeros(40, 4, 8), "gate_logit": None},
+         r"leave out the state before the first loop, hidden\[:, 1:\]"),
+        ({"gate_logit": torch.zeros(40, 2)}, r"number of loops: .* gate_logit .* \[40, 2\]"),
+        ({"target": torch.zeros(39, dtype=torch.int64)},
+         r"hidden \[40, 3, 8\] and target \[39\] disagree: 40 and 39 examples"),
+        ({"target": torch.zeros(40, 5, dtype=torch.int64)}, "of one-hot rows give the argmax"),
+        ({"target": torch.full((40,), 5)},
+         r"target must be class indices 0\.\.4 .*, got 5\.\.5, outside in 40 of 40"),
+        ({"target": np.arange(40) % 5 + 1}, "they seem to count from 1, give target - 1"),
+        ({"target": np.arange(40) % 6 - 1}, "leave out the examples that have no right class"),
         ({"target": torch.zeros(40)}, "target must be integers"),
-        ({"split": ["train"] * 40}, "split must be one of fit, val, test, got train"),
-        ({"class_names": ["a"]}, "class_names must be 5, got 1"),
+        ({"split": ["train"] * 40}, r"split must be one of fit, val, test .*, got train"),
+        ({"split": np.arange(40)}, "split must be one of"),
+        ({"difficulty": ["hard"] * 40}, "difficulty must be numbers, got <U4"),
+        ({"difficulty": np.zeros((40, 1))}, r"difficulty \[40, 1\] must have an entry an example"),
+        ({"id": ["a", "b", "b", "a"] * 10}, "id 'a' is given more than once, 38 of 40 repeat"),
+        ({"id": np.full(40, 0.5)}, "id must be text or integers, got float64"),
+        ({"id": np.full(40, b"\xff")}, "id must be text in UTF-8"),
+        ({"group": np.full(40, 0.5)}, "group must be integers, got float64"),
+        ({"group": np.full(40, 2**63, np.uint64)}, r"group must be integers below 2\^63"),
+        ({"class_names": ["a"]}, r"class_names must be 5 texts, got \[1\]"),
         ({"hidden": torch.zeros(40, 1, 2), "logits": torch.zeros(40, 1, 5), "gate_logit": None},
          "at least 2 loops"),
         ({"logits": torch.zeros(40, 3, 1), "target": torch.zeros(40, dtype=torch.int64)},
@@ -41,11 +68,14 @@ def test_what_does_not_fit_together_is_named(tmp_path, changes, message):
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize("array", ["hidden", "logits", "gate_logit"])
-def test_a_value_that_is_not_finite_is_placed(tmp_path, array, value):
+def test_a_value_that_is_not_finite_is_placed_and_its_examples_counted(tmp_path, array, value):
     given = arguments()
     given[array] = given[array].clone()
     given[array][17, 1] = value
-    with pytest.raises(NonFiniteError, match=f"{array} of example 17 at loop 2"):
+    given[array][30:33] = value
+    what = "NaN" if np.isnan(value) else "infinite"
+    expected = f"{array} of example 17 at loop 2 is {what}; so it is in 4 of 40 examples"
+    with pytest.raises(NonFiniteError, match=expected):
         from_arrays(tmp_path / "x.zarr", **given)
     assert not list(tmp_path.iterdir())
 
@@ -54,7 +84,7 @@ def test_doubles_beyond_float32_are_refused(tmp_path):
     given = arguments()
     given["logits"] = given["logits"].double()
     given["logits"][3, 2, 1] = 1e39
-    with pytest.raises(NonFiniteError, match=r"logits of example 3 at loop 3 is .* beyond float32"):
+    with pytest.raises(NonFiniteError, match="logits of example 3 at loop 3 is beyond float32"):
         from_arrays(tmp_path / "x.zarr", **given)
 
 
@@ -89,3 +119,136 @@ def test_numpy_arrays_without_a_gate_are_enough(tmp_path):
     assert store.inputs is None
     assert store.group.tolist() == list(range(40))
     np.testing.assert_array_equal(store.numpy("hidden"), a.hidden.numpy())
+
+
+@pytest.mark.parametrize(
+    ("swapped", "axes"),
+    [
+        ({"hidden": (1, 0, 2)}, r"hidden \[3, 40, 8\] seems to be \[loop, example, d_model\]"),
+        ({"hidden": (1, 2, 0)}, r"hidden \[3, 8, 40\] seems to be \[loop, d_model, example\]"),
+        ({"hidden": (0, 2, 1)}, r"hidden \[40, 8, 3\] seems to be \[example, d_model, loop\]"),
+        ({"logits": (0, 2, 1)}, r"logits \[40, 5, 3\] seems to be \[example, class, loop\]"),
+        ({"logits": (0, 2, 1), "hidden": (0, 2, 1)}, r"seems to be \[example, d_model, loop\]"),
+        ({"gate_logit": (1, 0)}, r"gate_logit \[3, 40\] seems to be \[loop, example\]"),
+    ],
+)
+@pytest.mark.parametrize("with_gate", [True, False])
+def test_axes_in_another_order_are_recognised_and_the_message_puts_them_right(
+    tmp_path, swapped, axes, with_gate
+):
+    right = arguments()
+    wrong = right | {name: right[name].permute(order) for name, order in swapped.items()}
+    if not with_gate and "gate_logit" not in swapped:
+        wrong["gate_logit"] = None
+    with pytest.raises(ConfigError, match=axes) as caught:
+        from_arrays(tmp_path / "x.zarr", **wrong)
+    message = str(caught.value)
+    name = message.split()[0]
+    order = [int(n) for n in re.search(r"transpose\((.*)\) makes", message)[1].split(", ")]
+    assert torch.equal(wrong[name].permute(order), right[name])
+
+
+def test_minus_infinity_for_missing_classes_is_told_what_to_be_instead(tmp_path):
+    given = arguments()
+    given["logits"][::2, :, 4] = -torch.inf
+    with pytest.raises(
+        NonFiniteError, match=r"in 20 of 40 examples .* fewer classes, give -1e\+30"
+    ):
+        from_arrays(tmp_path / "x.zarr", **given)
+    given["logits"][::2, :, 4] = -1e30
+    assert len(from_arrays(tmp_path / "x.zarr", **given)) == 40
+
+
+def test_a_column_that_is_not_finite_is_placed_and_its_examples_counted(tmp_path):
+    ones = np.ones(40)
+    ones[[5, 9]] = np.nan
+    with pytest.raises(
+        NonFiniteError, match="ones of example 5 is not finite; so it is in 2 of 40"
+    ):
+        from_arrays(tmp_path / "x.zarr", **arguments(covariates={"ones": ones}))
+
+
+def test_texts_may_be_bytes_groups_names_and_splits_numbers(tmp_path):
+    named = np.array(["ä", "b"] * 20)
+    store = from_arrays(
+        tmp_path / "x.zarr",
+        **arguments(
+            group=named, split=np.arange(40) % 3, id=np.arange(40), input=np.strings.encode(named)
+        ),
+    )
+    assert store.group.tolist() == [1, 0] * 20
+    assert store.split[:3].tolist() == ["fit", "val", "test"]
+    assert store.ids.tolist() == [str(i) for i in range(40)]
+    assert store.inputs is not None and store.inputs.tolist() == named.tolist()
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"hidden": torch.ones(40, 3, 8, dtype=torch.float64)},
+         "hidden comes as float64 and is stored as float32"),
+        ({"split": ["fit", "val"] * 20},
+         "no example is of split test: score and report take numbers from it"),
+        ({"logits": torch.full((40, 3, 5), 0.2)},
+         "logits look like probabilities, each loop sums to 1: give their logarithm"),
+        ({"gate_logit": torch.full((40, 3), 0.2)},
+         "gate_logit lies within 0 and 1; if these are probabilities of stopping p, give their "
+         "logit log(p / (1 - p))"),
+    ],
+)  # fmt: skip
+def test_what_is_stored_otherwise_or_looks_wrong_is_said(tmp_path, changes, line):
+    said = []
+    from_arrays(tmp_path / "x.zarr", **arguments(**changes), progress=said.append)
+    assert line in said
+
+
+def test_nothing_is_suspected_of_arrays_in_order(tmp_path):
+    said, a = [], planted(examples=40)
+    from_arrays(tmp_path / "x.zarr", **arguments(split=a.split), progress=said.append)
+    assert [line.split()[0] for line in said] == ["checking"] * 3 + ["store"]
+
+
+def test_the_fingerprint_does_not_depend_on_what_holds_the_numbers(tmp_path):
+    given = arguments()
+    expected = from_arrays(tmp_path / "tensors.zarr", **given).fingerprint
+    big_endian = given["hidden"].numpy().astype(">f4")[::-1].copy()[::-1]
+    np.save(tmp_path / "logits.npy", given["logits"].numpy())
+    mapped = np.load(tmp_path / "logits.npy", mmap_mode="r")
+    gate = zarr.create_array(tmp_path / "gate.zarr", data=given["gate_logit"].numpy())
+    store = from_arrays(
+        tmp_path / "others.zarr", big_endian, mapped, given["target"].tolist(), gate
+    )
+    assert store.fingerprint == expected
+
+
+def test_arrays_are_read_a_few_examples_at_a_time(tmp_path, small_blocks, monkeypatch):
+    monkeypatch.setattr(given_loops, "_PIECE_BYTES", 64 * 3 * 8 * 4)
+    a = planted(examples=300)
+
+    class Counting:
+        shape, most = a.hidden.shape, 0
+
+        def __getitem__(self, at):
+            self.most = max(self.most, at.stop - at.start)
+            return a.hidden[at]
+
+    hidden = Counting()
+    store = from_arrays(tmp_path / "x.zarr", hidden, a.logits, a.target)
+    assert hidden.most == 64
+    assert torch.equal(store.torch("hidden"), a.hidden)
+
+
+def test_a_full_disk_is_noticed_before_anything_is_written(tmp_path, monkeypatch):
+    usage = type("Usage", (), {"free": 1000})
+    monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
+    with pytest.raises(OutOfSpaceError, match="needs 0 MiB, 0 MiB are free"):
+        from_arrays(tmp_path / "x.zarr", **arguments())
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_made_it_is_kept(tmp_path):
+    store = from_arrays(
+        tmp_path / "x.zarr", **arguments(), source="mine.npz", command="trajdiag import mine.npz"
+    )
+    assert store.record.model["source"] == "mine.npz"
+    assert store.record.commands == ["trajdiag import mine.npz"]

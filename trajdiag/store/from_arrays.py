@@ -1,225 +1,188 @@
 """A store made of somebody's own arrays."""
 
-import hashlib
 import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from trajdiag.errors import ConfigError, NonFiniteError
+from trajdiag.errors import ConfigError, OutOfSpaceError
 from trajdiag.signals.registry import signals_to_keep
 from trajdiag.store.block import Block
 from trajdiag.store.columns import Columns
+from trajdiag.store.given_columns import GivenColumns, said_of_splits
+from trajdiag.store.given_loops import (
+    GivenLoops,
+    Sliceable,
+    digest,
+    require_axes,
+    said_of,
+    suspicions,
+)
 from trajdiag.store.reader import Store
 from trajdiag.store.record import StoreRecord
-from trajdiag.store.schema import GATE, SCHEMA_VERSION, SPLITS, block_specs, trajectory_arrays
+from trajdiag.store.schema import (
+    ARRAYS,
+    GATE,
+    SCHEMA_VERSION,
+    ArraySpec,
+    block_specs,
+    trajectory_arrays,
+)
 from trajdiag.store.versions import software_versions
 from trajdiag.store.writer import StoreWriter, existing_record, remove_store
 
-Array = np.ndarray | Tensor
-
-SHARES = {"fit": 0.5, "val": 0.2, "test": 0.3}
-"""How examples are drawn into splits when the caller does not say."""
+Progress = Callable[[str], None]
 
 
 def from_arrays(
     path: str | os.PathLike[str],
-    hidden: Array,
-    logits: Array,
-    target: Array,
-    gate_logit: Array | None = None,
-    difficulty: Array | None = None,
-    group: Array | None = None,
+    hidden: Sliceable,
+    logits: Sliceable,
+    target: Any,
+    gate_logit: Sliceable | None = None,
+    difficulty: Any = None,
+    group: Any = None,
     split: Any = None,
     *,
     id: Any = None,
     input: Any = None,
-    covariates: dict[str, Array] | None = None,
-    class_names: list[str] | None = None,
+    covariates: Mapping[str, Any] | None = None,
+    class_names: Sequence[str] | None = None,
     seed: int = 0,
     overwrite: bool = False,
+    source: str | None = None,
+    command: str | None = None,
+    progress: Progress = lambda line: None,
 ) -> Store:
     """Write `path` (a folder named NAME.zarr) and open it.
 
-    `hidden` [example, loop, d_model] in float32, bfloat16 or float16; `logits` [example, loop,
-    class]; `target` [example] class indices; `gate_logit` [example, loop]; `difficulty` [example],
-    0 when absent; `group` [example] integers, each example its own when absent; `split` [example]
-    of "fit", "val" and "test", drawn by group from `seed` (half, a fifth, three tenths) when
-    absent. The signals are computed. The same arrays again open the store that is there. Raises
-    ConfigError for shapes or values that do not fit together or where another store is at `path`,
-    NonFiniteError for NaN or infinity, StoreError where `path` is taken by something else.
+    `hidden` [example, loop, d_model] in float32, bfloat16 or float16 (anything else is stored as
+    float32); `logits` [example, loop, class]; `gate_logit` [example, loop], the logit of the gate's
+    stopping hazard at each loop. These three may be anything with a shape that gives the examples
+    of a slice, such as np.memmap or an array of Zarr or HDF5: they are read twice, a block at a
+    time, and never held whole.
+
+    `target` [example] class indices; `difficulty` [example], 0 when absent; `group` [example]
+    integers or texts, each example its own when absent; `split` [example] of "fit", "val" and
+    "test", or 0, 1 and 2, drawn by group from `seed` (half, a fifth, three tenths) when absent;
+    `id` and `input` [example] texts; `covariates` [example] numbers by name. `source` and `command`
+    are kept as where the arrays came from and what made the store.
+
+    The signals are computed. The same arrays again open the store that is there. Raises ConfigError
+    for shapes or values that do not fit together or where another store is at `path`,
+    NonFiniteError for NaN or infinity, OutOfSpaceError where the disk is too full, StoreError where
+    `path` is taken by something else or cannot be written.
     """
-    states, z = _tensor("hidden", hidden, 3), _tensor("logits", logits, 3).to(torch.float32)
-    if states.dtype not in (torch.float32, torch.bfloat16, torch.float16):
-        states = states.to(torch.float32)
-    examples, loops = states.shape[:2]
-    if not states.numel() or not z.numel():
-        raise ConfigError(f"hidden {list(states.shape)} and logits {list(z.shape)} hold nothing")
-    if z.shape[:2] != (examples, loops):
-        raise ConfigError(
-            f"logits [example, loop, class] must agree in example and loop with hidden "
-            f"{list(states.shape)}, got {list(z.shape)}"
-        )
-    gate = None
-    if gate_logit is not None:
-        gate = _tensor("gate_logit", gate_logit, 2).to(torch.float32)
-        if gate.shape != (examples, loops):
-            raise ConfigError(f"gate_logit must be {[examples, loops]}, got {list(gate.shape)}")
-    for name, values in (("hidden", states), ("logits", z), ("gate_logit", gate)):
-        if values is not None:
-            _require_finite(name, values)
-    columns = _columns(
-        examples, z.shape[2], target, difficulty, group, split, id, input, covariates or {}, seed
+    given = {
+        name: GivenLoops(name, values)
+        for name, values in (("hidden", hidden), ("logits", logits), (GATE, gate_logit))
+        if values is not None
+    }
+    of_examples = GivenColumns(
+        target=target,
+        difficulty=difficulty,
+        group=group,
+        split=split,
+        id=id,
+        input=input,
+        covariates=covariates or {},
     )
-    dtype = str(states.dtype).removeprefix("torch.")
-    arrays = trajectory_arrays(
-        d_model=states.shape[2], dtype=dtype, classes=z.shape[2], gate=gate is not None
-    )
+    require_axes(given, len(of_examples))
+    examples, loops, d_model = given["hidden"].shape
+    classes = given["logits"].shape[2]
+    columns = of_examples.columns(classes, seed)
+    names = None if class_names is None else _class_names(class_names, classes)
+    dtype = str(given["hidden"].dtype).removeprefix("torch.")
     specs = block_specs(
-        arrays,
+        trajectory_arrays(d_model=d_model, dtype=dtype, classes=classes, gate=GATE in given),
         examples=examples,
         loops=loops,
         signals=signals_to_keep(loops, logits_kept=True),
     )
     record = StoreRecord(
         schema=SCHEMA_VERSION,
-        model={"name": "arrays", "family": "arrays", "sha256": _digest(states, z, gate)},
-        task={"name": "arrays", "parameters": {}, "notes": {}},
-        config={"dtype": dtype, "columns": columns.checksum()},
+        model={
+            "name": ARRAYS,
+            "family": ARRAYS,
+            **({} if source is None else {"source": source}),
+            "sha256": digest(list(given.values()), progress),
+        },
+        task={"name": ARRAYS, "parameters": {}, "notes": {}},
+        config={
+            "dtype": dtype,
+            "columns": columns.checksum(),
+            **({} if names is None else {"class_names": names}),
+        },
         compute_dtype=dtype,
         store_dtype=dtype,
         batch_order="as given",
-        class_names=class_names,
+        class_names=names,
         versions=software_versions(),
-        commands=[],
+        commands=[] if command is None else [command],
         created=datetime.now(UTC).isoformat(timespec="microseconds"),
     )
-    if class_names is not None and len(class_names) != z.shape[2]:
-        raise ConfigError(f"class_names must be {z.shape[2]}, got {len(class_names)}")
+    for line in [*said_of(given), *said_of_splits(columns.split), *suspicions(given)]:
+        progress(line)
     path = Path(path)
     if overwrite:
         remove_store(path)
     found = existing_record(path)
-    if found is not None and found.complete:
+    if found is not None:
         found.require_same(record, path)
-        return Store.open(path)
-    with StoreWriter(path, record=record, columns=columns, specs=specs) as writer:
-        block = Block(specs)
-        for index in writer.pending:
-            rows = writer.rows(index)
-            at = slice(rows.start, rows.stop)
-            block.begin(columns.id[at])
-            given = {"hidden": states, "logits": z} | ({} if gate is None else {GATE: gate})
-            block.fill(np.arange(len(rows)), {n: x[at].unbind(1) for n, x in given.items()})
-            writer.write_block(index, block.arrays)
-        writer.finish()
+    if found is not None and found.complete:
+        progress(f"store {path} is there already, of the same arrays")
+    else:
+        _write(path, record, columns, specs, given, progress)
     return Store.open(path)
 
 
-def _columns(
-    examples: int,
-    classes: int,
-    target: Array,
-    difficulty: Array | None,
-    group: Array | None,
-    split: Any,
-    id: Any,
-    input: Any,
-    covariates: dict[str, Array],
-    seed: int,
-) -> Columns:
-    def column(name: str, values: Any, dtype: Any) -> np.ndarray:
-        found = np.asarray(values)
-        if found.shape != (examples,):
-            raise ConfigError(f"{name} must be [{examples}], got {list(found.shape)}")
-        if dtype is np.int64 and found.dtype.kind not in "iub":
-            raise ConfigError(f"{name} must be integers, got {found.dtype}")
-        try:
-            return found.astype(dtype)
-        except (TypeError, ValueError) as error:
-            raise ConfigError(f"{name} must be of type {np.dtype(dtype)}: {error}") from error
-
-    goal = column("target", target, np.int64)
-    if goal.min() < 0 or goal.max() >= classes:
+def _class_names(given: Sequence[str], classes: int) -> list[str]:
+    names = np.asarray(given)
+    if names.shape != (classes,) or names.dtype.kind not in "UOT":
         raise ConfigError(
-            f"target must be class indices 0..{classes - 1}, got {goal.min()}..{goal.max()}"
+            f"class_names must be {classes} texts, got {list(names.shape)} of {names.dtype}"
         )
-    groups = np.arange(examples) if group is None else column("group", group, np.int64)
-    hard = (
-        np.zeros(examples) if difficulty is None else column("difficulty", difficulty, np.float64)
-    )
-    others = {name: column(name, values, np.float64) for name, values in covariates.items()}
-    for name, values in (("difficulty", hard), *others.items()):
-        if not np.isfinite(values).all():
-            raise NonFiniteError(
-                f"{name} of example {np.argmin(np.isfinite(values))} is not finite"
-            )
-    if split is None:
-        splits = _draw_splits(groups, seed)
-    else:
-        splits = column("split", split, object).astype(str)
-        unknown = sorted(set(splits) - set(SPLITS))
-        if unknown:
-            raise ConfigError(f"split must be one of {', '.join(SPLITS)}, got {', '.join(unknown)}")
-    names = [f"{i:08d}" for i in range(examples)] if id is None else id
-    return Columns(
-        target=goal,
-        difficulty=hard,
-        group=groups,
-        split=splits,
-        id=column("id", names, object).astype(str),
-        input=None if input is None else column("input", input, object),
-        covariates=others,
-    )
+    return [str(name) for name in names.tolist()]
 
 
-def _draw_splits(group: np.ndarray, seed: int) -> np.ndarray:
-    """A split for each example, the same for all of a group."""
-    groups, member = np.unique(group, return_inverse=True)
-    order = np.random.default_rng(seed).permutation(len(groups))
-    edges = np.round(np.cumsum(list(SHARES.values())) * len(groups))
-    of_group = np.asarray(list(SHARES))[np.searchsorted(edges, order, side="right")]
-    return of_group[member]
-
-
-def _tensor(name: str, values: Array, dimensions: int) -> Tensor:
-    if isinstance(values, np.ndarray):
-        # torch reads neither another byte order nor backward strides
-        values = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
-    try:
-        found = torch.as_tensor(values).detach().cpu()
-    except (TypeError, ValueError, RuntimeError, NotImplementedError) as error:
-        raise ConfigError(f"{name} must be an array of numbers: {error}") from error
-    if found.ndim != dimensions or not found.is_floating_point():
-        raise ConfigError(
-            f"{name} must be floating point with {dimensions} dimensions, got {found.dtype} "
-            f"{list(found.shape)}"
+def _write(
+    path: Path,
+    record: StoreRecord,
+    columns: Columns,
+    specs: Mapping[str, ArraySpec],
+    given: Mapping[str, GivenLoops],
+    progress: Progress,
+) -> None:
+    needed = sum(len(spec.chunk_keys()) * spec.chunk_bytes for spec in specs.values())
+    free = _free_bytes(path)
+    if needed > free:
+        raise OutOfSpaceError(
+            f"store {path} needs {needed / 2**20:,.0f} MiB, {free / 2**20:,.0f} MiB are free; free "
+            "some space, or put it elsewhere"
         )
-    return found
+    progress(
+        f"store {path}: {len(columns):,} examples, {given['hidden'].shape[1]} loops, "
+        f"{needed / 2**20:,.1f} MiB; {free / 2**30:,.1f} GiB are free"
+    )
+    with StoreWriter(path, record=record, columns=columns, specs=specs) as writer:
+        block = Block(specs)
+        for done, index in enumerate(pending := writer.pending):
+            rows = writer.rows(index)
+            block.begin(columns.id[rows.start : rows.stop])
+            loops = {n: x.read(rows.start, rows.stop).unbind(1) for n, x in given.items()}
+            block.fill(np.arange(len(rows)), loops)
+            writer.write_block(index, block.arrays)
+            if 10 * (done + 1) // len(pending) > 10 * done // len(pending) and len(pending) > 1:
+                progress(f"{done + 1:,} of {len(pending):,} blocks")
+        writer.finish()
 
 
-def _require_finite(name: str, values: Tensor) -> None:
-    for start in range(0, len(values), 4096):
-        bad = (~torch.isfinite(values[start : start + 4096])).nonzero()
-        if len(bad):
-            example, loop = start + int(bad[0, 0]), int(bad[0, 1]) + 1
-            raise NonFiniteError(
-                f"{name} of example {example} at loop {loop} is NaN, infinite or beyond float32"
-            )
-
-
-def _digest(*arrays: Tensor | None) -> str:
-    """SHA-256 over dtypes, shapes and bytes: what stands for the model's identity."""
-    digest = hashlib.sha256()
-    for array in arrays:
-        if array is not None:
-            digest.update(f"{array.dtype}{list(array.shape)}".encode())
-            for start in range(0, len(array), 4096):
-                digest.update(
-                    array[start : start + 4096].contiguous().view(torch.uint8).numpy().data
-                )
-    return digest.hexdigest()
+def _free_bytes(path: Path) -> int:
+    """Free disk at `path`, which may not exist yet."""
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    return shutil.disk_usage(path).free

@@ -3,7 +3,7 @@
 import copy
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +37,7 @@ from trajdiag.store.schema import (
 from trajdiag.store.vocabulary import vocabulary_logits
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
     from torch import Tensor
 
     from trajdiag.store.head import SavedHead
@@ -352,6 +353,14 @@ class Store:
             raise StoreError(
                 f"store {self.name} has no {name}: {error.strerror}; {MAKE_AGAIN}"
             ) from None
+
+    def to_pandas(
+        self, split: str | None = None, signals: Sequence[str] | None = None
+    ) -> "DataFrame":
+        """A tidy table, a row an example and loop: see `trajdiag.store.table.to_pandas`."""
+        from trajdiag.store.table import to_pandas
+
+        return to_pandas(self, split, signals)
 
     def compute_fingerprint(self) -> str:
         """The fingerprint of the bytes on disk: equals `fingerprint` unless something changed."""

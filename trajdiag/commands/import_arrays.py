@@ -1,0 +1,57 @@
+"""`trajdiag import`."""
+
+import dataclasses
+import shlex
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from trajdiag.commands.console import to_stderr
+from trajdiag.store.arrays_import import ImportConfig
+from trajdiag.store.arrays_import import import_arrays as import_file
+from trajdiag.store.reader import Store
+
+
+def import_arrays(
+    file: Annotated[
+        str,
+        Parameter(
+            help="An .npz, a .safetensors, or a folder of .npy files, with hidden [example, loop, "
+            "d_model], logits [example, loop, class] and target [example], class indices from 0. "
+            "It may hold gate_logit (or gate) [example, loop]: the logit of the chance of stopping "
+            "at each loop, not the chance itself; class_names; and, an entry an example, "
+            "difficulty, group (what is resampled together), split (fit, val, test, or 0, 1, 2), "
+            "id, input, and further numbers as covariate/NAME."
+        ),
+    ],
+    *,
+    options: Annotated[ImportConfig, Parameter(name="*")] = ImportConfig(),  # noqa: B008
+) -> None:
+    """Make a store of the arrays of your own run, of a model that trajdiag cannot load.
+
+    Everything is checked before anything is written; nothing is unpickled, and arrays may be larger
+    than memory. Prints the store's path. Running it again is safe: the same arrays open the store
+    that is there.
+    """
+    given = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
+    store = import_file(file, progress=to_stderr, **given)
+    _say_what_is_in_it(store)
+    words = ["trajdiag", _next(store), store.name]
+    if options.cache_dir is not None:
+        words += ["--cache-dir", options.cache_dir]
+    to_stderr(f"next: {shlex.join(words)}")
+    print(store.path)
+
+
+def _say_what_is_in_it(store: Store) -> None:
+    """What shows at a glance whether axes and targets are what was meant."""
+    counts = ", ".join(f"{split} {len(store.rows(split)):,}" for split in store.splits)
+    accuracy = " ".join(f"{100 * share:.1f}" for share in store.correct().mean(0))
+    to_stderr(
+        f"{counts}; {store.loops} loops, d_model {store.d_model}, {store.classes} classes; "
+        f"accuracy by loop, %: {accuracy}"
+    )
+
+
+def _next(store: Store) -> str:
+    return "report" if {"val", "test"} <= set(store.splits) else "show"

@@ -1,0 +1,157 @@
+"""A file of somebody else's own run, made into a store in the cache."""
+
+import os
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trajdiag.cachedir import STORE_SUFFIX, stores_folder
+from trajdiag.errors import ConfigError, UnknownNameError
+from trajdiag.names import require_name, require_options
+from trajdiag.store.arrays_file import open_arrays
+from trajdiag.store.from_arrays import from_arrays
+from trajdiag.store.reader import Store
+from trajdiag.store.schema import COVARIATE, GATE
+
+NEEDED = ("hidden", "logits", "target")
+OPTIONAL = (GATE, "difficulty", "group", "split", "id", "input", "class_names")
+_GATE_TOO = "gate"
+"""Taken for gate_logit."""
+_SHOWN = 12
+"""Names in an error."""
+_KNOWN = f"{', '.join((*NEEDED, *OPTIONAL))} and {COVARIATE}NAME"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportConfig:
+    """The options of `import`."""
+
+    name: str | None = None
+    """The store's name; the file's, without its ending, when absent."""
+    rename: tuple[tuple[str, str], ...] = ()
+    """What an array of the file is: --rename model.states hidden."""
+    ignore: tuple[str, ...] = ()
+    """An array of the file to leave out; may be given several times."""
+    seed: int = 0
+    """Of the splits that are drawn where the file has none."""
+    cache_dir: str | None = None
+    """The cache root; $TRAJDIAG_CACHE or ./cache when absent."""
+    overwrite: bool = False
+    """Make the store again where there is one."""
+
+    def __post_init__(self) -> None:
+        if len({old for old, _ in self.rename}) < len(self.rename):
+            raise ConfigError(f"rename each array once, got {self.rename}")
+        for _, new in self.rename:
+            if not _is_known(new):
+                raise UnknownNameError(
+                    "array to rename to:", new, (*NEEDED, *OPTIONAL, f"{COVARIATE}NAME")
+                )
+
+    def command(self, file: Path) -> str:
+        """The command line that does the same, in the folder of the file."""
+        words = ["trajdiag", "import", file.name]
+        for old, new in self.rename:
+            words += ["--rename", old, new]
+        for name in self.ignore:
+            words += ["--ignore", name]
+        for option in ("name", "seed", "cache_dir"):
+            value = getattr(self, option)
+            if value not in (None, 0):
+                words += [f"--{option.replace('_', '-')}", str(value)]
+        return shlex.join(words)
+
+
+def import_arrays(
+    file: str | os.PathLike[str],
+    *,
+    progress: Callable[[str], None] = lambda line: None,
+    **options: Any,
+) -> Store:
+    """The store of the arrays in `file`: made, or, when it is there already, just opened.
+
+    `file` is an .npz, a .safetensors, or a folder of .npy files, with arrays named and shaped as
+    the arguments of `from_arrays`, covariates as `covariate/NAME`; `options` are the fields of
+    ImportConfig. Arrays are read by pieces and may be larger than memory, but for an .npz's that
+    are stored column by column. Raises what `from_arrays` does, ConfigError for a file that cannot
+    be read or lacks an array, and UnknownNameError for a name in `options` that the file lacks.
+    """
+    require_options("import", ImportConfig, options, "progress")
+    config = ImportConfig(**options)
+    if not os.fspath(file):
+        raise ConfigError("name a file to import")
+    path = Path(file)
+    stem = path.resolve().name if path.is_dir() else path.stem
+    name = require_name("store", (config.name or stem).removesuffix(STORE_SUFFIX))
+    with open_arrays(path) as arrays:
+        named = _named(path, arrays, config)
+        loops = {key: named.pop(key) for key in ("hidden", "logits", GATE) if key in named}
+        values = {key: _whole(array) for key, array in named.items()}
+        covariates = {
+            key.removeprefix(COVARIATE): values.pop(key)
+            for key in list(values)
+            if key.startswith(COVARIATE)
+        }
+        return from_arrays(
+            stores_folder(config.cache_dir) / (name + STORE_SUFFIX),
+            **loops,
+            **values,
+            covariates=covariates,
+            seed=config.seed,
+            overwrite=config.overwrite,
+            source=path.resolve().name,
+            command=config.command(path.resolve()),
+            progress=progress,
+        )
+
+
+def _named(path: Path, arrays: Mapping[str, Any], config: ImportConfig) -> dict[str, Any]:
+    """The arrays to take, by the names that `from_arrays` knows."""
+    for old in (*(old for old, _ in config.rename), *config.ignore):
+        if old not in arrays:
+            raise UnknownNameError(f"array of {path}:", old, arrays)
+    renamed = dict(config.rename)
+    found: dict[str, str] = {}
+    for old in arrays:
+        if old in config.ignore:
+            continue
+        new = renamed.get(old, old)
+        new = GATE if new == _GATE_TOO else new
+        if new in found:
+            raise ConfigError(
+                f"{path}: both {found[new]} and {old} are to be {new}; --ignore one of them"
+            )
+        found[new] = old
+    unknown = [name for name in found if not _is_known(name)]
+    missing = [name for name in NEEDED if name not in found]
+    if missing or unknown:
+        wrong, advice = "", f"--rename NAME {missing[0] if missing else 'covariate/NAME'}"
+        if missing:
+            wrong = f"it lacks {_list(missing)}; "
+        if unknown:
+            wrong += f"not known: {_list(unknown)}; "
+            advice += f", or leave it out by --ignore {unknown[0]}"
+        raise ConfigError(
+            f"{path} holds {_list(arrays)}; {wrong}import takes {_KNOWN}; say what an array is by "
+            f"{advice}"
+        )
+    return {new: arrays[old] for new, old in found.items()}
+
+
+def _is_known(name: str) -> bool:
+    return name in (*NEEDED, *OPTIONAL, _GATE_TOO) or (
+        name.startswith(COVARIATE) and name != COVARIATE
+    )
+
+
+def _list(names: Iterable[str]) -> str:
+    names = list(names)
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _whole(array: Any) -> Any:
+    """A per-example array, read."""
+    return array[:] if array.shape else array

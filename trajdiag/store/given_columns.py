@@ -1,0 +1,179 @@
+"""Somebody's own per-example values: checked, completed, and made the columns of a store."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from trajdiag.errors import ConfigError, NonFiniteError
+from trajdiag.store.columns import Columns
+from trajdiag.store.schema import SPLITS
+
+SHARES = {"fit": 0.5, "val": 0.2, "test": 0.3}
+"""How examples are drawn into splits when the caller does not say."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GivenColumns:
+    """Values [example] each, as they came; what is None is filled in."""
+
+    target: Any
+    """Integers: the index of the right class."""
+    difficulty: Any = None
+    """Numbers; 0 when absent."""
+    group: Any = None
+    """Integers or texts, the resampling unit; each example its own when absent."""
+    split: Any = None
+    """`fit`, `val` and `test`, or 0, 1 and 2 for them; drawn by group when absent."""
+    id: Any = None
+    """Texts or integers, unique; numbered when absent."""
+    input: Any = None
+    """Texts."""
+    covariates: Mapping[str, Any] = field(default_factory=dict)
+    """Numbers each."""
+
+    def columns(self, classes: int, seed: int) -> Columns:
+        """What a store of so many classes keeps of it; `seed` draws the splits that are missing.
+
+        Raises ConfigError for values that do not fit, NonFiniteError for NaN and infinity.
+        """
+        target = self._target(classes)
+        group = np.arange(len(target)) if self.group is None else self._group()
+        ids = [f"{i:08d}" for i in range(len(target))] if self.id is None else self.id
+        return Columns(
+            target=target,
+            difficulty=self._numbers(
+                "difficulty", np.zeros(len(target)) if self.difficulty is None else self.difficulty
+            ),
+            group=group,
+            split=draw_splits(group, seed) if self.split is None else self._split(),
+            id=_unique("id", self._texts("id", ids)),
+            input=None if self.input is None else self._texts("input", self.input),
+            covariates={name: self._numbers(name, v) for name, v in self.covariates.items()},
+        )
+
+    def __len__(self) -> int:
+        """The number of targets: of examples."""
+        shape = _array("target", self.target).shape
+        if len(shape) != 1 or not shape[0]:
+            hint = "; of one-hot rows give the argmax" if len(shape) == 2 and shape[1] > 1 else ""
+            raise ConfigError(f"target must be [example], class indices, got {list(shape)}{hint}")
+        return shape[0]
+
+    def _values(self, name: str, values: Any) -> np.ndarray:
+        found = _array(name, values)
+        if found.shape != (len(self),):
+            raise ConfigError(
+                f"{name} {list(found.shape)} must have an entry an example, as target [{len(self)}]"
+            )
+        return found
+
+    def _target(self, classes: int) -> np.ndarray:
+        found = _integers("target", self._values("target", self.target))
+        outside = (found < 0) | (found >= classes)
+        if outside.any():
+            hint = ""
+            if found.min() >= 1 and found.max() == classes:
+                hint = "; they seem to count from 1, give target - 1"
+            elif (found[outside] < 0).all():
+                hint = "; leave out the examples that have no right class"
+            raise ConfigError(
+                f"target must be class indices 0..{classes - 1} (logits have {classes} classes), "
+                f"got {found.min()}..{found.max()}, outside in {outside.sum():,} of {len(self):,} "
+                f"examples{hint}"
+            )
+        return found
+
+    def _group(self) -> np.ndarray:
+        found = self._values("group", self.group)
+        if found.dtype.kind in "USOT":
+            return np.unique(self._texts("group", found).astype(str), return_inverse=True)[1]
+        return _integers("group", found)
+
+    def _split(self) -> np.ndarray:
+        found = self._values("split", self.split)
+        if found.dtype.kind in "iu" and set(np.unique(found)) <= set(range(len(SPLITS))):
+            return np.asarray(SPLITS)[found]
+        texts = self._texts("split", found).astype(str)
+        unknown = sorted(set(texts) - set(SPLITS))
+        if unknown:
+            raise ConfigError(
+                f"split must be one of {', '.join(SPLITS)} (or 0, 1, 2 for them), got "
+                f"{', '.join(unknown[:5])}; gates learn on fit, thresholds are chosen on val, "
+                "numbers come from test"
+            )
+        return texts
+
+    def _texts(self, name: str, values: Any) -> np.ndarray:
+        found = self._values(name, values)
+        if found.dtype.kind == "S":
+            try:
+                found = np.strings.decode(found, "utf-8")
+            except UnicodeDecodeError as error:
+                raise ConfigError(f"{name} must be text in UTF-8: {error}") from None
+        if found.dtype.kind not in "iuUOT":
+            raise ConfigError(f"{name} must be text or integers, got {found.dtype}")
+        return found.astype(str).astype(object) if found.dtype.kind != "O" else found
+
+    def _numbers(self, name: str, values: Any) -> np.ndarray:
+        found = self._values(name, values)
+        if found.dtype.kind not in "biuf":
+            raise ConfigError(f"{name} must be numbers, got {found.dtype}")
+        bad = ~np.isfinite(found)
+        if bad.any():
+            raise NonFiniteError(
+                f"{name} of example {bad.argmax()} is not finite; so it is in {bad.sum():,} of "
+                f"{len(self):,} examples (counted from 0)"
+            )
+        return found.astype(np.float64)
+
+
+def said_of_splits(split: np.ndarray) -> list[str]:
+    """What cannot be done for want of a split, a line each."""
+    uses = {"fit": "fit-gate learns on it", "val": "thresholds are chosen on it"}
+    return [
+        f"no example is of split {name}: {uses.get(name, 'score and report take numbers from it')}"
+        for name in SPLITS
+        if not np.any(split == name)
+    ]
+
+
+def draw_splits(group: np.ndarray, seed: int) -> np.ndarray:
+    """A split for each example, the same for all of a group."""
+    groups, member = np.unique(group, return_inverse=True)
+    order = np.random.default_rng(seed).permutation(len(groups))
+    edges = np.round(np.cumsum(list(SHARES.values())) * len(groups))
+    of_group = np.asarray(list(SHARES))[np.searchsorted(edges, order, side="right")]
+    return of_group[member]
+
+
+def _array(name: str, values: Any) -> np.ndarray:
+    """`values`, which may be a tensor."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+        # numpy has no bfloat16
+        values = values.double() if values.is_floating_point() else values
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ConfigError(f"{name} must be an array [example]: {error}") from error
+
+
+def _integers(name: str, values: np.ndarray) -> np.ndarray:
+    if values.dtype.kind not in "iub":
+        raise ConfigError(f"{name} must be integers, got {values.dtype}")
+    if values.dtype.kind == "u" and values.size and values.max() > np.iinfo(np.int64).max:
+        raise ConfigError(f"{name} must be integers below 2^63, got {values.max()}")
+    return values.astype(np.int64)
+
+
+def _unique(name: str, texts: np.ndarray) -> np.ndarray:
+    values, counts = np.unique(texts.astype(str), return_counts=True)
+    if len(values) < len(texts):
+        raise ConfigError(
+            f"{name} {str(values[counts.argmax()])!r} is given more than once, "
+            f"{len(texts) - len(values):,} of {len(texts):,} repeat another; leave {name} out to "
+            "have examples numbered"
+        )
+    return texts

@@ -18,7 +18,8 @@ from trajdiag.errors import StoreError
 from trajdiag.store.opening import MAKE_AGAIN
 from trajdiag.store.schema import HEAD
 
-VERSION = "1"
+VERSION = 1
+_METADATA = "trajdiag_head"
 TOLERANCE = 1e-5
 """How far logits computed again may lie from the model's own, by the largest absolute logit of the
 golden batch: float32 sums in another order differ by some 3e-6 at a width of 2048."""
@@ -88,16 +89,16 @@ def save_head(head: SavedHead, golden: GoldenBatch, model_sha256: str) -> bytes:
     tensors = {"weight": head.weight, "golden_states": golden.states}
     tensors["golden_logits"] = golden.logits
     if head.bias is not None:
-        tensors["bias"] = head.bias
-    tensors = {name: x.detach().cpu().contiguous().clone() for name, x in tensors.items()}
-    metadata = {
-        "trajdiag_head": VERSION,
+        tensors["bias"] = head.bias.clone()
+    tensors = {name: x.detach().cpu().contiguous() for name, x in tensors.items()}
+    said = {
+        "version": VERSION,
         "model_sha256": model_sha256,
+        "softcap": head.softcap,
         "sha256": _sha256(tensors),
     }
-    if head.softcap is not None:
-        metadata["softcap"] = repr(head.softcap)
-    return save(tensors, metadata)
+    # one entry: the library writes several in an order of its own each time
+    return save(tensors, {_METADATA: json.dumps(said, sort_keys=True)})
 
 
 def load_head(content: bytes, *, store: str, model_sha256: str) -> SavedHead:
@@ -106,33 +107,36 @@ def load_head(content: bytes, *, store: str, model_sha256: str) -> SavedHead:
     Raises StoreError, naming the `store`, where the file is damaged, of another version or of a
     model of another hash, and where the golden batch's logits are not what it gives.
     """
+    damaged = f"{HEAD} of store {store} is damaged"
     try:
         tensors = load(content)
         length = int.from_bytes(content[:8], "little")
-        metadata = json.loads(content[8 : 8 + length])["__metadata__"]
-        version, model, recorded = (
-            metadata[key] for key in ("trajdiag_head", "model_sha256", "sha256")
-        )
-        head = SavedHead(
-            weight=tensors["weight"],
-            bias=tensors.get("bias"),
-            softcap=float(metadata["softcap"]) if "softcap" in metadata else None,
-        )
-        golden = GoldenBatch(states=tensors["golden_states"], logits=tensors["golden_logits"])
-    except (SafetensorError, KeyError, ValueError) as error:
-        raise StoreError(f"{HEAD} of store {store} is damaged: {error}; {MAKE_AGAIN}") from None
+        said = json.loads(json.loads(content[8 : 8 + length])["__metadata__"][_METADATA])
+        version = said["version"]
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise StoreError(f"{damaged}: {error}; {MAKE_AGAIN}") from None
     if version != VERSION:
         raise StoreError(
             f"{HEAD} of store {store} has version {version}, this trajdiag reads {VERSION}; use "
             "the version that made it, or extract again"
         )
+    try:
+        model, recorded, softcap = (said[key] for key in ("model_sha256", "sha256", "softcap"))
+        head = SavedHead(
+            weight=tensors["weight"],
+            bias=tensors.get("bias"),
+            softcap=None if softcap is None else float(softcap),
+        )
+        golden = GoldenBatch(states=tensors["golden_states"], logits=tensors["golden_logits"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreError(f"{damaged}: {error}; {MAKE_AGAIN}") from None
     if model != model_sha256:
         raise StoreError(
-            f"{HEAD} of store {store} is of the model {model[:12]}, its states are of "
+            f"{HEAD} of store {store} is of the model {model:.12}, its states are of "
             f"{model_sha256[:12]}; {MAKE_AGAIN}"
         )
     if _sha256(tensors) != recorded:
-        raise StoreError(f"{HEAD} of store {store} is not what was written; {MAKE_AGAIN}")
+        raise StoreError(f"{damaged}: it is not what was written; {MAKE_AGAIN}")
     difference = golden.difference(head)
     if difference is not None:
         raise StoreError(
@@ -142,8 +146,11 @@ def load_head(content: bytes, *, store: str, model_sha256: str) -> SavedHead:
 
 
 def _sha256(tensors: dict[str, Tensor]) -> str:
-    """SHA-256 over the tensors' bytes, in the order of their names."""
+    """SHA-256 over each tensor's name, dtype, shape and bytes, in the order of their names."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
-        digest.update(tensors[name].contiguous().view(-1).view(torch.uint8).numpy().data)
+        x = tensors[name].contiguous()
+        said = [name, str(x.dtype).removeprefix("torch."), list(x.shape)]
+        digest.update(json.dumps(said).encode())
+        digest.update(x.view(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()

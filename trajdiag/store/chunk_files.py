@@ -1,67 +1,141 @@
-"""Reading a store's chunk files, which hold the array's own bytes in C order."""
+"""Reading a store's chunk files, which hold the array's own bytes in C order.
 
-from collections.abc import Iterator
+Files are read by memory map: copying out of one is twice as fast as `pread`, which enters the
+kernel for every row. What that costs in memory, beside the result:
+
+- nothing that the kernel could not take back: a map's pages are the page cache's own, and clean;
+- they do count as resident memory of the process while they are mapped. A read of consecutive
+  examples unmaps each piece of 16 MiB once it is copied. A read of scattered ones, which would
+  spend most of its time on mapping pages again, leaves them mapped, but adds at most 32 MiB to
+  them: reads in random order fill the open maps little by little, of which there is 1 GiB at most.
+"""
+
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from trajdiag.store.mapped_chunk import MappedChunk
 from trajdiag.store.schema import ArraySpec
 
-_OPEN_MAPS, _MAPPED_BYTES = 128, 64 * 2**20
-"""Memory maps kept open, and their bytes: each holds a file descriptor, of which a process has
-about a thousand, and the pages that were read count as the process's memory."""
+_OPEN_MAPS, _OPEN_BYTES = 64, 2**30
+"""Memory maps kept open, each of which holds a file descriptor, and their bytes."""
+_GROWTH = 32 * 2**20
+_PROBES = 4
+"""Rows of a read that tell whether the rest is in the page cache."""
+
+Check = Callable[[ArraySpec, np.ndarray, np.ndarray, int], None]
+"""Called with values [row, ...] as stored, of rows int64 [row], at a loop counted from 0."""
+
+_Part = tuple[np.ndarray, tuple[int, ...], slice]
+"""Where values go, [row, ...]; the chunk's index after the block; and which of its columns."""
 
 
 class ChunkFiles:
-    """The uncompressed chunk files under one local folder, read by memory map."""
+    """The uncompressed chunk files under one local folder. Threads may share it: no step needs a
+    lock, which a fork in the midst of another thread's read would leave locked for ever."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._maps: dict[tuple[str, str], np.ndarray] = {}
+        self._maps: dict[tuple[Any, ...], MappedChunk] = {}
 
-    def read(self, spec: ArraySpec, rows: np.ndarray, loops: range) -> np.ndarray:
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the maps, which another process opens for itself."""
+        return {"_path": self._path, "_maps": {}}
+
+    def read(
+        self, spec: ArraySpec, rows: np.ndarray, loops: range, check: Check | None = None
+    ) -> np.ndarray:
         """The examples `rows` int64 [row] of an array at `loops`, counted from 0: [row, loop, ...]
-        of the dtype on disk."""
-        found = np.empty((len(rows), len(loops), *spec.shape[2:]), spec.disk_dtype)
-        for block, at, within in by_block(rows, spec.chunk[0]):
-            if len(spec.shape) == 3:
-                for column, loop in enumerate(loops):
-                    found[at, column] = self._map(spec, (block, loop, 0))[within, 0]
-            else:
-                found[at] = self._map(spec, (block, 0))[within, loops.start : loops.stop]
-        return found
+        of the dtype on disk.
 
-    def _map(self, spec: ArraySpec, index: tuple[int, ...]) -> np.ndarray:
-        """The chunk as a read-only memory map."""
-        key = (spec.name, spec.key(index))
+        Where the array has a third dimension, the result lies loop by loop in memory, as on disk:
+        each loop's [row, ...] is contiguous; and `check` sees all values, but for those of an open
+        chunk that was read whole before. Raises IndexError where there is no such example, and
+        StoreError where a file is gone or has another size than it should.
+        """
+        if len(rows) and not 0 <= rows.min() <= rows.max() < spec.shape[0]:
+            raise IndexError(f"{spec.name} has examples 0..{spec.shape[0] - 1}, asked for {rows}")
+        if len(spec.shape) == 3:
+            found = np.empty((len(loops), len(rows), *spec.shape[2:]), spec.disk_dtype)
+            parts = [(out, (loop, 0), slice(None)) for out, loop in zip(found, loops, strict=True)]
+        else:
+            check = None
+            found = np.empty((len(rows), len(loops)), spec.disk_dtype)
+            parts = [(found, (0,), slice(loops.start, loops.stop))]
+        if is_run(rows):
+            self._read_run(spec, range(rows[0], rows[-1] + 1), parts, check)
+        elif len(rows):
+            self._read_scattered(spec, rows, parts, check)
+        return found.swapaxes(0, 1) if len(spec.shape) == 3 else found
+
+    def _read_run(
+        self, spec: ArraySpec, rows: range, parts: list[_Part], check: Check | None
+    ) -> None:
+        size = spec.chunk[0]
+        for block in range(rows.start // size, -(-rows.stop // size)):
+            there = range(block * size, min((block + 1) * size, spec.shape[0]))
+            run = range(max(there.start, rows.start), min(there.stop, rows.stop))
+            at = slice(run.start - rows.start, run.stop - rows.start)
+            within = slice(run.start - there.start, run.stop - there.start)
+            for out, index, columns in parts:
+                chunk = self._map(spec, (block, *index))
+                chunk.copy(within, columns, out[at])
+                if check and not chunk.is_checked:
+                    check(spec, out[at], np.arange(run.start, run.stop), index[0])
+                    chunk.is_checked = run == there
+
+    def _read_scattered(
+        self, spec: ArraySpec, rows: np.ndarray, parts: list[_Part], check: Check | None
+    ) -> None:
+        blocks = list(by_block(rows, spec.chunk[0]))
+        if not self._is_cached(spec, rows, parts):
+            for block, _, within in blocks:
+                for _, index, _ in parts:
+                    self._map(spec, (block, *index)).will_need(within)
+        room = _GROWTH
+        for block, at, within in blocks:
+            for out, index, columns in parts:
+                room = self._map(spec, (block, *index)).gather(within, columns, out, at, room)
+        if check:
+            for out, index, _ in parts:
+                check(spec, out, rows, index[0])
+
+    def _is_cached(self, spec: ArraySpec, rows: np.ndarray, parts: list[_Part]) -> bool:
+        """Whether a few of the rows are in the page cache, each at another loop."""
+        few = rows[:: -(-len(rows) // _PROBES)].tolist()
+        return all(
+            self._map(spec, (row // spec.chunk[0], *parts[probe % len(parts)][1])).is_cached(
+                row % spec.chunk[0]
+            )
+            for probe, row in enumerate(few)
+        )
+
+    def _map(self, spec: ArraySpec, index: tuple[int, ...]) -> MappedChunk:
+        key = (spec.name, *index)
         found = self._maps.pop(key, None)
         if found is None:
-            file = self._path / spec.name / key[1]
-            found = np.memmap(file, spec.disk_dtype, "r", shape=spec.chunk)
-            room = _MAPPED_BYTES - found.nbytes
-            while self._maps and (
-                len(self._maps) >= _OPEN_MAPS or sum(m.nbytes for m in self._maps.values()) > room
+            found = MappedChunk(self._path / spec.name / spec.key(index), spec)
+            while len(maps := list(self._maps.items())) >= _OPEN_MAPS or (
+                maps and sum(chunk.size for _, chunk in maps) + found.size > _OPEN_BYTES
             ):
-                self._maps.pop(next(iter(self._maps)))
+                self._maps.pop(maps[0][0], None)
         self._maps[key] = found  # the last is the most recently used
         return found
 
 
-def by_block(rows: np.ndarray, size: int) -> Iterator[tuple[int, Any, Any]]:
-    """(block, positions in `rows`, offsets in the block); slices where `rows` is a run."""
-    if not len(rows):
-        return
-    first, last = int(rows[0]), int(rows[-1])
-    if last - first == len(rows) - 1 and np.array_equal(rows, np.arange(first, last + 1)):
-        for block in range(first // size, last // size + 1):
-            low, high = max(first, block * size), min(last + 1, (block + 1) * size)
-            yield (
-                block,
-                slice(low - first, high - first),
-                slice(low - block * size, high - block * size),
-            )
-        return
+def is_run(rows: np.ndarray) -> bool:
+    """Whether these are consecutive examples, in order."""
+    return (
+        len(rows) > 0
+        and rows[-1] - rows[0] == len(rows) - 1
+        and np.array_equal(rows, np.arange(rows[0], rows[-1] + 1))
+    )
+
+
+def by_block(rows: np.ndarray, size: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """(block, positions in `rows`, offsets in the block) of every block that has some of `rows`."""
     blocks = rows // size
     order = np.argsort(blocks, kind="stable")
     for at in np.split(order, np.flatnonzero(np.diff(blocks[order])) + 1):

@@ -1,7 +1,6 @@
 """Reading a complete store: by split, by loop, in batches, never whole; it writes nothing."""
 
 import copy
-import math
 import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -16,6 +15,7 @@ from trajdiag.signals.registry import SIGNALS
 from trajdiag.store import strings
 from trajdiag.store.chunk_files import ChunkFiles
 from trajdiag.store.fingerprint import array_checksum, crc32c, fingerprint
+from trajdiag.store.finite import first_non_finite
 from trajdiag.store.opening import (
     MAKE_AGAIN,
     read_record,
@@ -428,10 +428,7 @@ class Store:
         if len(spec.shape) == 1:
             return self._column(array)[rows]
         loops = range(self.loops) if loop is None else range(loop - 1, loop)
-        found = self._chunks.read(spec, rows, loops)
-        if len(spec.shape) == 3:
-            for column, t in enumerate(loops):
-                self._require_finite(spec, found[:, column], rows, t)
+        found = self._chunks.read(spec, rows, loops, self._require_finite)
         return found if loop is None else found[:, 0]
 
     def _logits_by_loop(self, rows: np.ndarray) -> Iterator[tuple[slice, int, np.ndarray]]:
@@ -454,14 +451,9 @@ class Store:
     ) -> None:
         """`values` [row, ...] as stored, of `rows` at `loop` - 1. No NaN or infinity is ever
         written: where one is found, the file has changed since."""
-        if spec.dtype == "bfloat16":
-            bad = (values & 0x7F80) == 0x7F80
-        elif math.isfinite(values.sum(dtype=np.float64)):
-            return
-        else:
-            bad = ~np.isfinite(values)
-        if bad.any():
-            example = self.ids[int(rows[np.argwhere(bad)[0, 0]])]
+        row = first_non_finite(values, spec.dtype)
+        if row is not None:
+            example = self.ids[int(rows[row])]
             raise NonFiniteError(
                 f"{spec.name} of example {example} at loop {loop + 1} of store {self.path} is NaN "
                 f"or infinite, so the file has changed since it was written; {MAKE_AGAIN}"

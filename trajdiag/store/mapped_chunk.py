@@ -1,0 +1,116 @@
+"""One chunk file as a memory map, and what of it counts as memory of the process."""
+
+import math
+import mmap
+import os
+from pathlib import Path
+
+import numpy as np
+
+from trajdiag.errors import StoreError
+from trajdiag.store.schema import ArraySpec
+
+PIECE = 16 * 2**20
+"""Bytes copied before pages are given back."""
+_AROUND = 2**16
+"""Bytes that the kernel maps around a page that is touched."""
+_SCATTERED = 40_000
+"""Bytes that a disk gives in a row in the time of one scattered read."""
+
+
+class MappedChunk:
+    """A chunk file of the size that it should have, read-only."""
+
+    def __init__(self, file: Path, spec: ArraySpec) -> None:
+        """Raises StoreError where the file is gone or has another size."""
+        self._file, self._size = file, spec.chunk_bytes
+        try:
+            with file.open("rb") as opened:
+                self._map = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+        except OSError as error:
+            raise StoreError(f"{file} cannot be read: {error.strerror}") from None
+        except ValueError:
+            raise StoreError(f"{file} is empty; {self._size} bytes were written") from None
+        self._require_size()
+        values = np.frombuffer(self._map, spec.disk_dtype, math.prod(spec.chunk))
+        self._values = values.reshape(spec.chunk[0], *spec.chunk[1:][-1:])
+        self._row_bytes = self._size // spec.chunk[0]
+        self.is_checked = False
+        """Whether all of it was looked at and found good."""
+        self._mapped = 0.0
+        """Bytes whose pages are mapped, as scattered rows are expected to have left them."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self._size
+
+    def copy(self, examples: slice, columns: slice, out: np.ndarray) -> None:
+        """Consecutive examples, counted in the chunk, into `out` [row, column]."""
+        step = max(1, PIECE // self._row_bytes)
+        for start in range(examples.start, examples.stop, step):
+            stop = min(start + step, examples.stop)
+            self._require_size()
+            out[start - examples.start : stop - examples.start] = self._values[start:stop, columns]
+            self._unmap()
+
+    def gather(
+        self, examples: np.ndarray, columns: slice, out: np.ndarray, at: np.ndarray, room: float
+    ) -> float:
+        """Scattered examples into the rows `at` of `out`. Their pages stay mapped where that adds
+        at most `room` bytes to the process; returned is the room that is left."""
+        touched = self._row_bytes + _AROUND
+        step = max(1, PIECE // (self._row_bytes if self._size <= PIECE else touched))
+        for start in range(0, len(examples), step):
+            part = examples[start : start + step]
+            self._require_size()
+            out[at[start : start + step]] = self._values[:, columns][part]
+            grown = (self._size - self._mapped) * -math.expm1(-len(part) * touched / self._size)
+            if grown <= room:
+                self._mapped += grown
+                room -= grown
+            else:
+                self._unmap()
+        return room
+
+    def is_cached(self, example: int) -> bool:
+        """Whether an example need not be read from the disk; True where that cannot be asked."""
+        flag = getattr(os, "RWF_NOWAIT", None)
+        if flag is None:
+            return True
+        try:
+            descriptor = os.open(self._file, os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            os.preadv(descriptor, [bytearray(1)], example * self._row_bytes, flag)
+        except OSError:  # it would have to wait, or the file system cannot tell
+            return False
+        finally:
+            os.close(descriptor)
+        return True
+
+    def will_need(self, examples: np.ndarray) -> None:
+        """Have the disk read these examples, all at once, and do not wait."""
+        starts = np.unique(examples) * self._row_bytes
+        if len(starts) * _SCATTERED >= self._size:
+            self._map.madvise(mmap.MADV_WILLNEED)
+            return
+        stops = starts + self._row_bytes
+        apart = np.flatnonzero(starts[1:] // mmap.PAGESIZE > stops[:-1] // mmap.PAGESIZE)
+        firsts = starts[np.r_[0, apart + 1]] // mmap.PAGESIZE * mmap.PAGESIZE
+        lasts = stops[np.r_[apart, len(stops) - 1]]
+        for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
+            self._map.madvise(mmap.MADV_WILLNEED, first, last - first)
+
+    def _unmap(self) -> None:
+        self._map.madvise(mmap.MADV_DONTNEED)
+        self._mapped = 0.0
+
+    def _require_size(self) -> None:
+        """Touching a map beyond the end of its file kills the process."""
+        found = self._map.size()
+        if found != self._size:
+            raise StoreError(
+                f"{self._file} has {found} bytes, {self._size} were written: it has changed"
+            )

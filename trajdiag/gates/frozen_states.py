@@ -8,12 +8,8 @@ import torch
 from torch import Tensor
 
 from trajdiag.store.reader import Store
+from trajdiag.store.shuffled import WINDOW, read_ahead, shuffled_windows
 
-WINDOW = 8192
-"""Examples shuffled together. A pass goes window by window, so that one read off the disk needs to
-hold one window, and takes the same order as one that holds all."""
-RUN = 64
-"""Examples that are neighbours in the store and come in the same window: one read."""
 PIECE = 2048
 """Examples standardised at a time."""
 
@@ -61,19 +57,14 @@ class FrozenStates:
         return len(self._rows)
 
     def shuffled(self, rng: np.random.Generator, size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """One pass: each batch's examples, int64 [example] counted within the split, and their
-        states [example, used loop, d_model]."""
-        starts = rng.permutation(np.arange(0, len(self), RUN))
-        for first in range(0, len(starts), WINDOW // RUN):
-            runs = np.sort(starts[first : first + WINDOW // RUN])
-            at = (runs[:, None] + np.arange(RUN)).ravel()
-            at = at[at < len(self)]
-            window = None if self._all is not None else self._read(at)
-            order = rng.permutation(len(at))
-            for start in range(0, len(at), size):
+        """One pass, in one order from memory and from disk: each batch's examples, int64 [example]
+        counted within the split, and their states [example, used loop, d_model]."""
+        windows = shuffled_windows(len(self), rng)
+        for (at, order), window in read_ahead(lambda item: self._window(item[0]), windows):
+            for start in range(0, len(order), size):
                 picked = torch.from_numpy(order[start : start + size])
                 examples = torch.from_numpy(at)[picked]
-                yield examples, self._take(window, picked, examples)
+                yield examples, window[picked] if self._all is None else self._all[examples]
 
     def in_order(self) -> Iterator[tuple[Tensor, Tensor]]:
         """As `shuffled`, in store order."""
@@ -82,11 +73,8 @@ class FrozenStates:
             part = self._read(at) if self._all is None else self._all[start : start + PIECE]
             yield torch.from_numpy(at), part
 
-    def _take(self, window: Tensor | None, picked: Tensor, examples: Tensor) -> Tensor:
-        if window is not None:
-            return window[picked]
-        assert self._all is not None
-        return self._all[examples]
+    def _window(self, at: np.ndarray) -> Tensor:
+        return self._read(at) if self._all is None else self._all
 
     def _read(self, at: np.ndarray) -> Tensor:
         """The states of ascending examples `at` of the split, [example, used loop, d_model]."""

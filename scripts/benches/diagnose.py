@@ -85,10 +85,16 @@ def many_examples() -> dict[str, float]:
     """Seconds, peak GiB, and the blocks' spread over the exact one's."""
     from trajdiag.metrics import bootstrap
     from trajdiag.metrics.bootstrap import Resample
-    from trajdiag.metrics.difficulty import difficulty_bins
     from trajdiag.readout import Readout
     from trajdiag.scoring.evaluation import Resamples, evaluate
-    from trajdiag.scoring.selection import Outcomes, Sample, Targets
+    from trajdiag.scoring.samples import Outcomes, Sample
+    from trajdiag.scoring.selection import Targets
+
+    class Stored:
+        loops = MANY_LOOPS
+
+        def correct(self, split):
+            return correct[split]
 
     class Planted(Readout):
         def values(self, store, split):
@@ -106,13 +112,10 @@ def many_examples() -> dict[str, float]:
         ]
     start = time.perf_counter()
     samples = {
-        split: Sample(store=None, split=split, correct=right, group=np.arange(len(right)))
+        split: Sample(store=Stored(), split=split, group=np.arange(len(right)))
         for split, right in correct.items()
     }
-    unknown = np.full(MANY, np.nan)
-    outcomes = Outcomes(
-        store=None, **samples, difficulty=unknown, bins=difficulty_bins(unknown, 40)
-    )
+    outcomes = Outcomes(store=Stored(), **samples, difficulty=np.full(MANY, np.nan))
     drawn = Resamples(
         val=Resample(samples["val"].group, role="val"), test=Resample(samples["test"].group)
     )

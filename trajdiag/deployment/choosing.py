@@ -27,7 +27,7 @@ from trajdiag.metrics.risk_control import group_weights
 from trajdiag.names import require_options
 from trajdiag.readout import Readout, list_readouts
 from trajdiag.readout_registry import EXPECTED, READOUTS
-from trajdiag.scoring.selection import Sample, outcomes
+from trajdiag.scoring.samples import Sample, outcomes
 from trajdiag.store.reader import Store, open_store
 
 _NO_RULES = f"Hindsight is no rule, nor is {EXPECTED}, which reads the gate at later loops"

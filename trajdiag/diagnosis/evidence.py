@@ -13,14 +13,14 @@ from trajdiag.diagnosis.regret import ACCURACY, INTEGRATED, Regret, regrets, und
 from trajdiag.metrics.attribution import PARTS
 from trajdiag.metrics.bootstrap import Estimate
 from trajdiag.metrics.chance import chance_p
-from trajdiag.metrics.difficulty import difficulty_bins, spearman, spearman_of_table
+from trajdiag.metrics.difficulty import spearman, spearman_of_table
 from trajdiag.metrics.frontier import exit_depth
 from trajdiag.metrics.oracle import first_right, stays_right
 from trajdiag.metrics.overthinking import destructive, destructive_by_luck
 from trajdiag.metrics.significance import holm
 from trajdiag.readout import ReleasedRule, released_rule
 from trajdiag.readout_registry import BOUND, FIXED, NATIVE, ORACLE_STAYS
-from trajdiag.scoring.evaluation import MOST_LEVELS, REAL, Evaluation, Scored, best, table_cells
+from trajdiag.scoring.evaluation import REAL, Evaluation, Scored, best, table_cells
 from trajdiag.spans import Span, Spans
 
 LEAST_INPUTS = 30
@@ -274,7 +274,7 @@ def _needed(s: Scored) -> NDArray[np.int64]:
 def _order(s: Scored, e: Evaluation, needed: NDArray[np.int64]) -> Estimate | None:
     """Spearman of the exit depth with difficulty over the examples that have a stays-right depth:
     leaving the hopeless at once is no disorder."""
-    bins = difficulty_bins(s.outcomes.difficulty, MOST_LEVELS)
+    bins = s.outcomes.levels
     if e.exits is None or not len(bins.centre):
         return None
     code = np.where(needed > 0, bins.code, -1)

@@ -53,12 +53,15 @@ def mean_of_sums(sums: NDArray[np.float64]) -> NDArray[np.float64]:
 def sums_by_bin(values: NDArray[np.generic], bins: Bins) -> NDArray[np.float64]:
     """The finite `values` [example, loop] of each bin summed, and their number: [2, bin, loop].
     Those of parts of the examples add up."""
-    known = bins.code >= 0
-    member = bins.code[known] == np.arange(len(bins.centre))[:, None]
-    numbers = values[known].astype(np.float64)
-    finite = np.isfinite(numbers)
-    counts = member @ finite.astype(np.float64)
-    return np.stack([member @ np.where(finite, numbers, 0.0), counts])
+    known, width = bins.code >= 0, len(bins.centre)
+    code, found = bins.code[known], np.zeros((2, width, values.shape[1]))
+    for loop in range(values.shape[1]):
+        numbers = values[known, loop].astype(np.float64)
+        finite = np.isfinite(numbers)
+        np.copyto(numbers, 0.0, where=~finite)
+        found[0, :, loop] = np.bincount(code, weights=numbers, minlength=width)
+        found[1, :, loop] = np.bincount(code, weights=finite, minlength=width)
+    return found
 
 
 def spearman(a: NDArray[np.number], b: NDArray[np.number]) -> float:

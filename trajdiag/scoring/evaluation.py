@@ -2,40 +2,35 @@
 made again in every resample."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trajdiag.metrics.attribution import PARTS
 from trajdiag.metrics.bootstrap import Estimate, Resample
-from trajdiag.metrics.difficulty import (
-    difficulty_bins,
-    means_by_bin,
-    spearman,
-    spearman_of_table,
-)
+from trajdiag.metrics.difficulty import Bins, means_by_bin, spearman, spearman_of_table
 from trajdiag.metrics.frontier import Frontier, exit_depth, frontier, thin
+from trajdiag.metrics.frontier_summary import FrontierError
 from trajdiag.metrics.points import Path, Points
 from trajdiag.readout import Readout
 from trajdiag.scoring.point_sums import PointSums
+from trajdiag.scoring.samples import Outcomes
 from trajdiag.scoring.selection import (
     FINAL,
     GRID,
     MATCHED,
     THRESHOLD,
     Candidates,
-    Outcomes,
     Targets,
     accuracy_name,
     candidates,
+    grid_thresholds,
 )
 
 REAL = ("signal", "native", "gate", "fixed")
 """Kinds of readouts that are rules to choose: not hindsight, the bound, or variants of the native
 gate."""
-MOST_LEVELS = 20
-"""Levels of difficulty in the intervals of its rank correlation; more are binned."""
 MOST_POINTS = 198
 """Operating points kept of a frontier."""
 
@@ -103,7 +98,25 @@ class Evaluation:
     signal: NDArray[np.float64] | None = None
     """[bin, loop]: its mean value; None for readouts whose values say nothing."""
     exits: Exits | None = None
-    """None for hindsight and the bound."""
+    """None for hindsight, the bound, and examples that were read part by part."""
+    error: FrontierError | None = None
+    """How far the exact val frontier may be from the one that points were chosen on; None where
+    they were chosen on the exact one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnTest:
+    """What a readout does on test at its candidates, and at its operating point."""
+
+    means: Estimate
+    """[row, column]: of each quantity of PointSums every point, and at_point's columns."""
+    leaves: NDArray[np.int16]
+    """Exit loop at the operating point, [test example]."""
+    frontier: Frontier
+    by_bin: NDArray[np.float64]
+    """As in Evaluation."""
+    signal: NDArray[np.float64] | None
+    """As in Evaluation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +134,8 @@ class Scored:
     by_score: Mapping[str, Estimate]
     """The same by each score of continuations, under lm-evaluation-harness's names: acc,
     acc_tokens, acc_norm; empty without."""
+    by_bin: NDArray[np.float64]
+    """Test accuracy of each loop by bin of difficulty, [bin, loop]."""
     null: Path | None = None
     """The oracle's curve by luck; None where no bound was fitted."""
 
@@ -147,25 +162,81 @@ def evaluate(
     """Everything about one readout; `threshold` is the user's, in the readout's unit."""
     val, test = outcomes.val, outcomes.test
     on_val = readout.values(outcomes.store, "val")
-    chosen = candidates(readout, on_val, val, targets, threshold)
-    values = readout.values(outcomes.store, "test")
     rule = readout.direction, readout.first_loop
-    width = len(chosen.threshold)
-    val_means = resamples.val.means_of(PointSums(on_val, val, chosen, rule).of)
-    at = FINAL if threshold is None else THRESHOLD
-    point = chosen.given
-    if point is None:
-        point = int(
-            _val_points(val_means[:1], width).take(chosen.own).shallowest(targets.final[:1])[0]
-        )
-    leaves = _leave(values, float(chosen.threshold[point]), point, rule)
-    bins = difficulty_bins(outcomes.difficulty, MOST_LEVELS)
-    never = np.logical_not(test.correct.any(axis=1))
-    cells = table_cells(leaves, bins.code, len(bins.centre), test.loops)
-    sums = PointSums(
-        values, test, chosen, rule, also=np.concatenate([never[:, None], cells], axis=1)
+    chosen = candidates(
+        readout,
+        frontier(on_val, val.correct, *rule),
+        float(val.correct[:, 0].mean()),
+        grid_thresholds(readout, on_val),
+        targets,
+        threshold,
     )
-    means = resamples.test.means_of(sums.of)
+    val_means = resamples.val.means_of(PointSums(on_val, val, chosen, rule).of)
+    point = operating_point(chosen, val_means, targets)
+    values = readout.values(outcomes.store, "test")
+    leaves = leave(values, chosen, point, rule)
+    sums = PointSums(
+        values, test, chosen, rule, also=at_point(leaves, test.correct, outcomes.levels)
+    )
+    exits = leaves[:, None] == np.arange(1, test.loops + 1)
+    on_test = OnTest(
+        means=resamples.test.means_of(sums.of),
+        leaves=leaves,
+        frontier=frontier(values, test.correct, *rule),
+        by_bin=means_by_bin(exits, outcomes.bins),
+        signal=means_by_bin(values, outcomes.bins) if readout.kind != "fixed" else None,
+    )
+    found = evaluation(readout, outcomes, chosen, point, val_means, on_test, targets)
+    exits = Exits(
+        readout=readout,
+        values=values,
+        leaves=leaves,
+        budget=float(val_means[0, point]),
+        threshold=chosen.threshold[chosen.own],
+        val_depth=val_means[0, chosen.own],
+    )
+    return replace(found, exits=exits)
+
+
+def operating_point(chosen: Candidates, val_means: Estimate, targets: Targets) -> int:
+    """The user's own point; else, of the sample, FINAL."""
+    if chosen.given is not None:
+        return chosen.given
+    own = _val_points(val_means[:1], len(chosen.threshold)).take(chosen.own)
+    return int(own.shallowest(targets.final[:1])[0])
+
+
+def leave(
+    values: NDArray[np.floating], chosen: Candidates, point: int, rule: tuple[str, int]
+) -> NDArray[np.int16]:
+    """Exit loops [example] at a point; point 0 leaves at loop 1."""
+    if point == 0:
+        return np.ones(len(values), dtype=np.int16)
+    return exit_depth(values, float(chosen.threshold[point]), *rule)
+
+
+def at_point(
+    leaves: NDArray[np.int16], correct: NDArray[np.bool_], levels: Bins
+) -> NDArray[np.bool_]:
+    """The columns [example, column] that only the operating point has: right at no loop, then the
+    cells of the table exit loop x level of difficulty."""
+    never = np.logical_not(correct.any(axis=1))
+    cells = table_cells(leaves, levels.code, len(levels.centre), correct.shape[1])
+    return np.concatenate([never[:, None], cells], axis=1)
+
+
+def evaluation(
+    readout: Readout,
+    outcomes: Outcomes,
+    chosen: Candidates,
+    point: int,
+    val_means: Estimate,
+    on_test: OnTest,
+    targets: Targets,
+) -> Evaluation:
+    """The numbers of a readout that was measured at its candidates: on val [row, column], exit
+    loops and right answers at every point, and on test."""
+    loops, width, means = outcomes.test.loops, len(chosen.threshold), on_test.means
     depth, accuracy, early, rest = np.split(means, [width, 2 * width, 3 * width], axis=1)
     points = Points(
         val_depth=val_means[:, :width],
@@ -175,16 +246,17 @@ def evaluate(
     )
     own = points.take(chosen.own)
     path = own.path()
-    estimates, picks = _estimates(path, own, points, chosen, targets, test.loops)
-    if len(bins.centre):
-        correlation = spearman_of_table(rest[:, 1:].reshape(len(means), test.loops, -1))
-        correlation[0] = spearman(leaves, outcomes.difficulty)
+    at = FINAL if chosen.given is None else THRESHOLD
+    estimates, picks = _estimates(path, own, points, chosen, targets, loops)
+    if len(outcomes.levels.centre):
+        correlation = spearman_of_table(rest[:, 1:].reshape(len(means), loops, -1))
+        correlation[0] = spearman(on_test.leaves, outcomes.difficulty)
         estimates["spearman"] = correlation
     return Evaluation(
         readout=readout,
         points=own,
         path=path,
-        val_area=path.val_area(test.loops),
+        val_area=path.val_area(loops),
         at=at,
         estimates=estimates,
         reached={
@@ -192,23 +264,15 @@ def evaluate(
             for name, picked in picks.items()
             if name not in (FINAL, THRESHOLD)
         },
-        frontier=thin(frontier(values, test.correct, *rule), MOST_POINTS),
+        frontier=thin(on_test.frontier, MOST_POINTS),
         threshold=float(chosen.threshold[point]),
         drift={
             "depth": depth[:, point] - val_means[:, point],
             "accuracy": accuracy[:, point] - val_means[:, width + point],
         },
         shares=_shares(picks[at], accuracy, early, rest[:, 0]),
-        by_bin=means_by_bin(leaves[:, None] == np.arange(1, test.loops + 1), outcomes.bins),
-        signal=means_by_bin(values, outcomes.bins) if readout.kind != "fixed" else None,
-        exits=Exits(
-            readout=readout,
-            values=values,
-            leaves=leaves,
-            budget=float(val_means[0, point]),
-            threshold=chosen.threshold[chosen.own],
-            val_depth=val_means[0, chosen.own],
-        ),
+        by_bin=on_test.by_bin,
+        signal=on_test.signal,
     )
 
 
@@ -216,15 +280,6 @@ def _val_points(means: Estimate, width: int) -> Points:
     """Points of which only val is known."""
     depth, accuracy = means[:, :width], means[:, width:]
     return Points(val_depth=depth, val_accuracy=accuracy, depth=depth, accuracy=accuracy)
-
-
-def _leave(
-    values: NDArray[np.floating], threshold: float, point: int, rule: tuple[str, int]
-) -> NDArray[np.int16]:
-    """Exit loops at a point; point 0 leaves at loop 1."""
-    if point == 0:
-        return np.ones(len(values), dtype=np.int16)
-    return exit_depth(values, threshold, *rule)
 
 
 def _estimates(

@@ -15,7 +15,8 @@ from trajdiag.metrics.points import Points, pooled
 from trajdiag.readout import Readout
 from trajdiag.readout_registry import ORACLE, ORACLE_LOSS, ORACLE_SATURATION, ORACLE_STAYS
 from trajdiag.scoring.evaluation import Evaluation, Resamples, curve_estimates
-from trajdiag.scoring.selection import FINAL, Outcomes, Sample, Targets, accuracy_name
+from trajdiag.scoring.samples import Outcomes, Sample
+from trajdiag.scoring.selection import FINAL, Targets, accuracy_name
 
 RULE_POINTS = 12
 """Thresholds of each learned rule that are kept for the bound, beside its own, 0."""
@@ -24,12 +25,9 @@ Policies = tuple[NDArray[np.generic], NDArray[np.generic]]
 """Exit loops and whether right there, [example, policy], or their expectations."""
 
 
-def evaluate_oracle(
-    readout: Readout, outcomes: Outcomes, resamples: Resamples, targets: Targets
-) -> Evaluation:
-    """An oracle's curve, its policies weighed on val like any readout's points."""
-    found = _points(outcomes, resamples, lambda sample: _policies(readout.name, sample))
-    return _curve(readout, found, targets, outcomes.test.loops)
+def evaluate_oracle(readout: Readout, points: Points, targets: Targets, loops: int) -> Evaluation:
+    """An oracle's curve, its policies' `points` weighed on val like any readout's."""
+    return _curve(readout, points, targets, loops)
 
 
 def evaluate_bound(
@@ -50,12 +48,12 @@ def _rule_points(rule: Rule, outcomes: Outcomes, resamples: Resamples) -> Points
     curve = budget_curve(found, float(val.correct[:, 0].mean()), most=RULE_POINTS)
     thresholds = np.unique(np.append(curve.threshold[1:], 0.0))
 
-    def policies(sample: Sample) -> Policies:
+    def leave(sample: Sample) -> Policies:
         exits = exit_depth(rule.values[sample.split], thresholds, "low")
         exits = np.concatenate([np.ones((len(exits), 1), exits.dtype), exits], axis=1)
         return exits, right_at(sample.correct, exits)
 
-    return _points(outcomes, resamples, policies)
+    return _points(outcomes, resamples, leave)
 
 
 def null_points(outcomes: Outcomes, resamples: Resamples) -> Points:
@@ -64,7 +62,8 @@ def null_points(outcomes: Outcomes, resamples: Resamples) -> Points:
     return _points(outcomes, resamples, _null_policies)
 
 
-def _policies(name: str, sample: Sample) -> Policies:
+def policies(name: str, sample: Sample) -> Policies:
+    """Those of an oracle."""
     correct = sample.correct
     if name == ORACLE:
         exits = oracle.hindsight_exits(oracle.first_right(correct), sample.loops)
@@ -88,11 +87,11 @@ def _null_policies(sample: Sample) -> Policies:
 
 
 def _points(
-    outcomes: Outcomes, resamples: Resamples, policies: Callable[[Sample], Policies]
+    outcomes: Outcomes, resamples: Resamples, of_sample: Callable[[Sample], Policies]
 ) -> Points:
     means = {}
     for sample, resample in ((outcomes.val, resamples.val), (outcomes.test, resamples.test)):
-        columns = np.concatenate(policies(sample), axis=1, dtype=np.float32)
+        columns = np.concatenate(of_sample(sample), axis=1, dtype=np.float32)
         means[sample.split] = np.split(resample.means(columns), 2, axis=1)
     return Points(
         val_depth=means["val"][0],

@@ -5,7 +5,8 @@ from numpy.typing import NDArray
 
 from trajdiag.metrics.bootstrap import summed
 from trajdiag.metrics.crossings import Crossings
-from trajdiag.scoring.selection import Candidates, Sample
+from trajdiag.scoring.samples import Sample
+from trajdiag.scoring.selection import Candidates
 
 
 class PointSums:

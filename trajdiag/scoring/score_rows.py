@@ -1,5 +1,6 @@
 """What was scored, as tidy rows."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trajdiag.metrics.bootstrap import Estimate
-from trajdiag.metrics.difficulty import means_by_bin
 from trajdiag.readout import released_rule
 from trajdiag.readout_registry import ORACLE, RELEASED
 from trajdiag.results import (
@@ -25,7 +25,9 @@ from trajdiag.spans import Spans
 def rows(
     scored: Sequence[Scored], *, spans: Spans, config: dict[str, Any], command: str | None
 ) -> Results:
-    """The tables of what was scored; `config` and `command` are recorded as they are."""
+    """The tables of what was scored; `config` and `command` are recorded as they are, and which
+    stores were read part by part."""
+    streamed = [s.name for s in scored if s.outcomes.streamed]
     return Results(
         stores=[_store_row(s, command) for s in scored],
         readouts=[_readout_row(s, e) for s in scored for e in s.evaluations],
@@ -36,6 +38,7 @@ def rows(
             "at": "point",
             **config,
             "matched": {s.name: float(s.targets.matched[0]) for s in scored},
+            **({"streamed": streamed} if streamed else {}),
         },
     )
 
@@ -98,13 +101,19 @@ def _score_rows(scored: Scored, spans: Spans) -> list[ScoreRow]:
         add(name, "area", np.array([evaluation.val_area]), len(scored.outcomes.val), "val")
         for point, reached in evaluation.reached.items():
             add(name, f"n_reached@{point}", np.array([float(reached)]), n=1)
+        if evaluation.error is not None:
+            for metric, value in dataclasses.asdict(evaluation.error).items():
+                error = np.array([value])
+                add(name, f"{metric}/grid-error", error, len(scored.outcomes.val), "val")
         if evaluation.threshold is not None:
             add(name, f"threshold@{evaluation.at}", np.array([evaluation.threshold]))
     if scored.null is not None:
         add(ORACLE, "area/by-luck", scored.null.area(scored.loops))
-    rule = released_rule(scored.outcomes.store, "test")
-    if rule is not None and scored.get(RELEASED) is not None:
-        add(RELEASED, f"n_differ@{rule.threshold:g}", np.array([float(rule.differing)]))
+    if scored.get(RELEASED) is not None:
+        parts = (released_rule(part.store, "test") for part in scored.outcomes.test.parts())
+        told = [rule for rule in parts if rule is not None]
+        differing = float(sum(rule.differing for rule in told))
+        add(RELEASED, f"n_differ@{told[0].threshold:g}", np.array([differing]))
     best_loop = int(scored.val_final[0].argmax())
     add("fixed", "final_accuracy", scored.final[:, -1])
     add("fixed", "best_depth", np.array([best_loop + 1.0]))
@@ -148,9 +157,7 @@ def _frontier_rows(scored: Scored, evaluation: Evaluation) -> list[FrontierRow]:
 def _profile_rows(scored: Scored) -> list[ProfileRow]:
     store, bins = scored.name, scored.outcomes.bins
     counts = np.bincount(bins.code[bins.code >= 0], minlength=len(bins.centre))
-    tables: list[tuple[str | None, str, NDArray[np.float64]]] = [
-        (None, "accuracy", means_by_bin(scored.outcomes.test.correct, bins))
-    ]
+    tables: list[tuple[str | None, str, NDArray[np.float64]]] = [(None, "accuracy", scored.by_bin)]
     for evaluation in scored.evaluations:
         name = evaluation.readout.name
         if evaluation.signal is not None:

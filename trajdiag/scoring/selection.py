@@ -1,16 +1,13 @@
 """What val decides about a readout: the operating points among which everything is chosen."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trajdiag.errors import StoreError
 from trajdiag.metrics.bootstrap import Estimate
 from trajdiag.metrics.curve import budget_curve
-from trajdiag.metrics.difficulty import Bins, difficulty_bins
-from trajdiag.metrics.frontier import NEVER, Frontier, frontier
+from trajdiag.metrics.frontier import NEVER, Frontier
 from trajdiag.metrics.quantile_grid import (
     PROBABILITIES,
     hazard_thresholds,
@@ -18,15 +15,12 @@ from trajdiag.metrics.quantile_grid import (
     quantile_thresholds,
 )
 from trajdiag.readout import Readout
-from trajdiag.store.reader import Store
 
 FINAL, MATCHED, THRESHOLD = "final", "matched", "threshold"
 """Operating points: least val depth within the slack of the last loop's val accuracy; least val
 depth that reaches the accuracy at which stores are compared; the user's own threshold."""
 GRID = "/quantile-grid"
 
-MOST_BINS = 40
-"""Levels of difficulty in the profile; more are binned."""
 EVENLY = 32
 """Operating points, evenly spaced in depth, among which resamples choose beside the sample's own
 choices."""
@@ -34,53 +28,6 @@ NEARBY = (0.01, 0.02, 0.04, 0.08, 0.16)
 """Distances in loops of further ones on both sides of each choice."""
 GRID_NEARBY = 8
 """Points of the quantile grid, on both sides of its choice, among which resamples choose."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sample:
-    """One split: which loops are right, and what hindsight needs."""
-
-    store: Store
-    split: str
-    correct: NDArray[np.bool_]
-    """[example, loop]."""
-    group: NDArray[np.int64]
-    """[example]: the resampling unit."""
-
-    @property
-    def loops(self) -> int:
-        return self.correct.shape[1]
-
-    @cached_property
-    def predictions(self) -> NDArray[np.int64]:
-        """[example, loop]."""
-        return self.store.predictions(self.split)
-
-    @cached_property
-    def target(self) -> NDArray[np.int64]:
-        """[example]."""
-        return self.store.target[self.store.rows(self.split)]
-
-    @cached_property
-    def cross_entropy(self) -> NDArray[np.float64]:
-        """[example, loop], nats."""
-        return self.store.cross_entropy(self.split)
-
-    def __len__(self) -> int:
-        return len(self.correct)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outcomes:
-    """The two splits that scoring uses."""
-
-    store: Store
-    val: Sample
-    test: Sample
-    difficulty: NDArray[np.float64]
-    """[test example]; NaN where unknown."""
-    bins: Bins
-    """Test examples by difficulty, for the profile."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,33 +39,6 @@ class Targets:
     """Val accuracy that the point FINAL is to have: the last loop's, less the slack. [row]."""
     matched: Estimate
     """The accuracy of the point MATCHED on val, [row]."""
-
-
-def outcomes(store: Store) -> Outcomes:
-    """Raises StoreError where there is nothing to select on, or nothing to report on."""
-    for split, use in (("val", "thresholds are chosen on"), ("test", "results are reported on")):
-        if split not in store.splits:
-            raise StoreError(
-                f"store {store.name} has no {split} split, which {use}; it has "
-                f"{', '.join(store.splits) or 'no examples'}. Extract with that split too"
-            )
-    difficulty = store.difficulty[store.rows("test")]
-    return Outcomes(
-        store=store,
-        val=_sample(store, "val"),
-        test=_sample(store, "test"),
-        difficulty=difficulty,
-        bins=difficulty_bins(difficulty, MOST_BINS),
-    )
-
-
-def _sample(store: Store, split: str) -> Sample:
-    return Sample(
-        store=store,
-        split=split,
-        correct=store.correct(split),
-        group=store.group[store.rows(split)],
-    )
 
 
 def accuracy_name(accuracy: float) -> str:
@@ -142,15 +62,16 @@ class Candidates:
 
 def candidates(
     readout: Readout,
-    values: NDArray[np.floating],
-    val: Sample,
+    found: Frontier,
+    leave_at_once: float,
+    protocol: NDArray[np.float64],
     targets: Targets,
     threshold: float | None = None,
 ) -> Candidates:
-    """The points of a readout with these val `values` [example, loop]: all that the sample itself
-    would choose, and around them what resamples may choose instead."""
-    found = frontier(values, val.correct, readout.direction, readout.first_loop)
-    curve = budget_curve(found, float(val.correct[:, 0].mean()))
+    """The points of a readout with this frontier on val, where loop 1 has the accuracy
+    `leave_at_once`, `protocol` being its grid_thresholds: all that the sample itself would choose,
+    and around them what resamples may choose instead."""
+    curve = budget_curve(found, leave_at_once)
     chosen = [found.least_depth(a) for a in (float(targets.final[0]), *targets.accuracies)]
     known = sorted({point for point in chosen if point is not None})
     wanted = np.concatenate(
@@ -161,10 +82,8 @@ def candidates(
     )
     near = np.searchsorted(-found.depth, -wanted).clip(0, len(found) - 1)
     grid = np.zeros(0, dtype=np.int64)
-    if readout.kind != "fixed":
-        grid = _near_grid(
-            found, np.unique(found.at(_grid(readout, values), readout.direction)), targets
-        )
+    if len(protocol):
+        grid = _near_grid(found, np.unique(found.at(protocol, readout.direction)), targets)
     vertices = found.at(curve.threshold[1:], readout.direction)
     points = np.unique(np.concatenate([[0], vertices, known, near, grid])).astype(np.int64)[::-1]
     thresholds = np.concatenate([[NEVER], found.threshold[points]])
@@ -190,8 +109,11 @@ def _near_grid(found: Frontier, grid: NDArray[np.int64], targets: Targets) -> ND
     return np.concatenate(kept) if kept else np.zeros(0, dtype=np.int64)
 
 
-def _grid(readout: Readout, values: NDArray[np.floating]) -> NDArray[np.float64]:
-    """The thresholds of the paper's protocol."""
+def grid_thresholds(readout: Readout, values: NDArray[np.floating]) -> NDArray[np.float64]:
+    """The thresholds of the paper's protocol; of a signal, from its val `values` [example, loop].
+    None of the forced exits, which are all measured."""
+    if readout.kind == "fixed":
+        return np.zeros(0)
     if readout.scale == "hazard":
         return hazard_thresholds()
     if readout.scale == "cdf":

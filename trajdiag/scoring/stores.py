@@ -18,15 +18,23 @@ from trajdiag.readout import FIXED, Readout, bound, list_readouts, oracles
 from trajdiag.results import Results
 from trajdiag.scoring.evaluation import REAL, Resamples, Scored, evaluate
 from trajdiag.scoring.hindsight import evaluate_bound, evaluate_oracle, null_points, rule_points
+from trajdiag.scoring.parts import Launcher
+from trajdiag.scoring.ray_tasks import require_ray
+from trajdiag.scoring.samples import MOST_BINS, MOST_LEVELS, Outcomes, Sample, outcomes
 from trajdiag.scoring.score_rows import rows
-from trajdiag.scoring.selection import Outcomes, Sample, Targets, outcomes
+from trajdiag.scoring.selection import Targets
+from trajdiag.scoring.streaming import evaluate_streamed
+from trajdiag.scoring.trajectory import Trajectory, trajectory
 from trajdiag.spans import Spans
 from trajdiag.store.reader import Store, open_store
-from trajdiag.store.schema import ACCURACIES, ARRAYS
+from trajdiag.store.schema import ARRAYS
 
 StoreLike = Store | str | os.PathLike[str]
 Fit = Callable[[Store], Sequence[Rule]]
 """Fits stopping rules on a store's frozen states."""
+
+PART_EXAMPLES = 2**14
+"""Examples that are read together of a store that does not fit into memory, at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +62,11 @@ class ScoreConfig:
     """percentile, or bca: bias-corrected and accelerated."""
     min_depth: int = 1
     """The first loop at which any readout may leave."""
+    memory: float = 8.0
+    """GiB that scoring may take; stores that need more are read part by part, their thresholds
+    those of a grid of 65,536."""
+    launcher: Launcher = "none"
+    """none: score in this process; ray: read every store part by part, as tasks on Ray."""
     cache_dir: str | None = None
     """Root of the cache in which stores and gates are found."""
 
@@ -62,7 +75,7 @@ class ScoreConfig:
             if isinstance(getattr(self, option), str):
                 raise ConfigError(f"{option} must be a list of names, not one text")
         require_kind(self, int, "n_resamples", "seed", "min_depth")
-        require_kind(self, float, "slack", "confidence")
+        require_kind(self, float, "slack", "confidence", "memory")
         if isinstance(self.targets, str | float | int):
             raise ConfigError(f"targets must be a list of shares, got {self.targets!r}")
         if not isinstance(self.threshold, dict):
@@ -75,6 +88,10 @@ class ScoreConfig:
             raise ConfigError(f"targets must be shares above 0, up to 1, got {self.targets}")
         if not 0 <= self.seed < 2**63:
             raise ConfigError(f"seed must be 0 or more, got {self.seed}")
+        if not self.memory > 0:
+            raise ConfigError(f"memory must be above 0 GiB, got {self.memory}")
+        if self.launcher not in ("none", "ray"):
+            raise ConfigError(f"launcher must be none or ray, got {self.launcher!r}")
         if self.intervals not in ("percentile", "bca"):
             raise ConfigError(f"intervals must be percentile or bca, got {self.intervals!r}")
         for readout, value in self.threshold.items():
@@ -166,22 +183,50 @@ def score_stores(
     store, the learned bound and luck's null too."""
     chosen = [_readouts(store, config) for store in stores]
     _require_known(config, chosen)
-    found = [outcomes(store) for store in stores]
+    if config.launcher == "ray":
+        require_ray()
+    found = [outcomes(store, _part_examples(store, config)) for store in stores]
+    for o in found:
+        if rules is not None and o.streamed:
+            raise ConfigError(
+                f"only `score` reads a store part by part, and {o.store.name} would be: it needs "
+                f"about {bytes_needed(o.store) / 2**30:.2g} GiB, --memory is {config.memory:g}"
+                + ", --launcher ray always does"
+                * (config.launcher == "ray")
+            )
     drawn = _resamples(found, config)
-    val_final = [d.val.means(o.val.correct) for o, d in zip(found, drawn, strict=True)]
+    known = [trajectory(o, d, config.launcher) for o, d in zip(found, drawn, strict=True)]
+    keys = [alike(store) for store in stores] if len(stores) > 1 else [""]
     matched: dict[str, Estimate] = {}
-    for store, final in zip(stores, val_final, strict=True):
-        key = alike(store)
-        matched[key] = np.fmin(final[:, -1] - config.slack, matched.get(key, np.inf))
+    for key, own in zip(keys, known, strict=True):
+        final = own.val_final[:, -1] - config.slack
+        matched[key] = np.fmin(final, matched.get(key, np.inf))
     scored: list[Scored] = []
-    for store, readouts, o, d, final in zip(stores, chosen, found, drawn, val_final, strict=True):
+    for key, readouts, o, d, own in zip(keys, chosen, found, drawn, known, strict=True):
         targets = Targets(
             accuracies=config.targets,
-            final=final[:, -1] - config.slack,
-            matched=matched[alike(store)],
+            final=own.val_final[:, -1] - config.slack,
+            matched=matched[key],
         )
-        scored.append(_score(o, readouts, d, final, targets, config, rules))
+        scored.append(_score(o, readouts, d, own, targets, config, rules))
     return scored
+
+
+def bytes_needed(store: Store) -> int:
+    """Bytes that scoring the whole of a store at once takes, about: its larger split's signals,
+    one readout's work, and the columns."""
+    splits = [split for split in ("val", "test") if split in store.splits]
+    examples = max((len(store.rows(split)) for split in splits), default=0)
+    derived = len(store.signal_names) - len(store.kept_signals)
+    of_loop = 2 * 4 * derived + 64 + MOST_LEVELS
+    return examples * (store.loops * of_loop + 8 * MOST_BINS) + 64 * len(store)
+
+
+def _part_examples(store: Store, config: ScoreConfig) -> int | None:
+    """None for a store that is scored at once."""
+    if config.launcher == "none" and bytes_needed(store) <= config.memory * 2**30:
+        return None
+    return PART_EXAMPLES
 
 
 def _resamples(found: Sequence[Outcomes], config: ScoreConfig) -> list[Resamples]:
@@ -205,7 +250,7 @@ def _score(
     o: Outcomes,
     readouts: Sequence[Readout],
     resamples: Resamples,
-    val_final: Estimate,
+    own: Trajectory,
     targets: Targets,
     config: ScoreConfig,
     rules: Fit | None,
@@ -217,12 +262,27 @@ def _score(
         if config.readouts is None
         else {*config.readouts, *config.threshold, FIXED, *hindsight}
     )
-    evaluations = [
-        evaluate_oracle(readout, o, resamples, targets)
-        if readout.kind == "oracle"
-        else evaluate(readout, o, resamples, targets, config.threshold.get(readout.name))
+    readouts = [readout for readout in readouts if wanted is None or readout.name in wanted]
+    causal = [readout for readout in readouts if readout.kind != "oracle"]
+    if o.streamed:
+        evaluations = evaluate_streamed(
+            causal,
+            o,
+            resamples,
+            targets,
+            config.threshold,
+            memory=config.memory,
+            launcher=config.launcher,
+        )
+    else:
+        evaluations = [
+            evaluate(readout, o, resamples, targets, config.threshold.get(readout.name))
+            for readout in causal
+        ]
+    evaluations += [
+        evaluate_oracle(readout, own.hindsight[readout.name], targets, o.test.loops)
         for readout in readouts
-        if wanted is None or readout.name in wanted
+        if readout.kind == "oracle"
     ]
     null = None
     if rules is not None:
@@ -235,12 +295,10 @@ def _score(
         evaluations=evaluations,
         targets=targets,
         resamples=resamples,
-        final=resamples.test.means(o.test.correct),
-        val_final=val_final,
-        by_score={
-            ACCURACIES[name]: resamples.test.means(o.store.correct("test", name))
-            for name in o.store.score_names
-        },
+        final=own.final,
+        val_final=own.val_final,
+        by_score=own.by_score,
+        by_bin=own.by_bin,
         null=null,
     )
 

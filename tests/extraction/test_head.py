@@ -190,9 +190,10 @@ def test_the_mean_state_is_refused(folders, tmp_path):
         extract(loaded(folders["ouro"]), Quiz(), cache_dir=tmp_path, logits="none", pool="mean")
 
 
-def test_a_model_of_ones_own_without_a_saved_head_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match=r"model TinyLooped gives none; write saved_head\(\), or"):
-        extract(TinyLooped(), Letters(), cache_dir=tmp_path, logits="none")
+@pytest.mark.parametrize("model", [TinyLooped(), Spiral()], ids=["heir", "duck"])
+def test_a_model_of_ones_own_without_a_saved_head_is_refused(tmp_path, model):
+    with pytest.raises(ConfigError, match=r"model \w+ gives none; write saved_head\(\), or use --"):
+        extract(model, Letters(), cache_dir=tmp_path, logits="none")
 
 
 class Headed(TinyLooped):

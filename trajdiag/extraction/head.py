@@ -10,7 +10,6 @@ from trajdiag.extraction.vocabulary import TOP
 from trajdiag.extraction.work import Work
 from trajdiag.models.base import LoopedModel
 from trajdiag.models.checked import Checked
-from trajdiag.models.own import FAMILY
 from trajdiag.store.head import GoldenBatch, SavedHead, save_head
 
 GOLDEN = 8
@@ -28,7 +27,8 @@ def head_to_keep(config: ExtractConfig, model: LoopedModel) -> SavedHead:
     head = Checked(model).saved_head()
     if head is not None:
         return head
-    if model.record.family == FAMILY:
+    inherited = LoopedModel.saved_head
+    if getattr(type(model), "saved_head", inherited) is inherited:
         raise ConfigError(
             f"--logits none recomputes logits by a saved head, and model {name} gives none; write "
             f"saved_head(), or {instead}"

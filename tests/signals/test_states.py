@@ -79,7 +79,7 @@ def test_what_a_signal_reads_must_be_given(hidden):
     with pytest.raises(ValueError, match="acceleration need hidden states"):
         compute_signals(None, hidden, ["acceleration"])
     with pytest.raises(ValueError, match="js need logits"):
-        SignalTracker(["js"]).update(torch.zeros(2, 3))
+        SignalTracker(["js"]).track([torch.zeros(2, 3)])
 
 
 def test_an_unknown_signal_lists_those_there_are():

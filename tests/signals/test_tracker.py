@@ -140,10 +140,9 @@ def test_a_reused_tracker_gives_what_a_fresh_one_gives(arrays, signals):
     hidden, logits = (torch.from_numpy(x) for x in arrays)
     tracker = SignalTracker()
     for rows in (slice(0, 25), slice(25, 40)):
-        tracker.reset()
-        for loop in range(LOOPS):
-            for name, value in tracker.update(hidden[rows, loop], logits[rows, loop]).items():
-                np.testing.assert_array_equal(value.float().numpy(), signals[name][rows, loop])
+        found = tracker.track(hidden[rows].unbind(1), logits[rows].unbind(1))
+        for name, values in zip(tracker.names, found, strict=True):
+            np.testing.assert_array_equal(values.t().numpy(), signals[name][rows])
 
 
 def test_a_wide_vocabulary_agrees_with_scipy():

@@ -5,8 +5,8 @@ second, so that a saturated softmax still ranks.
 """
 
 import math
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ _MIN_P = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """One loop's logits, read; all float64."""
+    """Logits of some rows, read; all float64. A row is one loop of one example."""
 
     z: Tensor
     """[row, class]."""
@@ -42,87 +42,76 @@ class Prediction:
     signals: dict[str, Tensor]
     """[row] each: those of the probabilities at this loop alone."""
 
-    def mean(self, values: Tensor) -> Tensor:
-        """The expectation of `values` [row, class] under the prediction, [row]."""
-        at_top = values.gather(1, self.top[:, None])[:, 0]
-        return self.p_top * at_top + self.p_runner * (self.weight * values).sum(1)
+    def mean(self, values: Tensor, rows: slice) -> Tensor:
+        """The expectation of `values` [row, class] under the prediction of `rows`, [row]."""
+        at_top = values.gather(1, self.top[rows, None])[:, 0]
+        others = (self.weight[rows] * values).sum(1)
+        return (self.p_top[rows] * at_top).addcmul_(self.p_runner[rows], others)
 
 
 class PredictionTracker:
-    """The prediction signals of a batch of rows that runs loop after loop."""
+    """The prediction signals of whole trajectories."""
 
     def __init__(self, names: Collection[str]) -> None:
         """`names`: the signals to compute, of those that read logits."""
         self._names = set(names)
-        self.reset()
 
-    def reset(self) -> None:
-        """Forget the loops before: the next update is a batch's first loop."""
-        self._previous: Prediction | None = None
-        self._min_p: _MinP | None = None
-        self._stability = self._votes = torch.zeros(())
-        self._tops: list[Tensor] = []
-
-    def update(self, logits: Tensor) -> dict[str, Tensor]:
-        """Read the next loop, `logits` [row, class]; float64 [row] of each signal that is defined
-        at it."""
-        now, previous = read(logits), self._previous
-        found = dict(now.signals)
+    def track(self, logits: Sequence[Tensor]) -> dict[str, Tensor]:
+        """Read `logits`, [row, class] a loop; float64 [loop, row] of each signal, from the first
+        loop at which it is defined."""
+        loops, rows = len(logits), len(logits[0])
+        # all loops as one: while a model runs, calls cost more than arithmetic
+        all_loops = read(torch.cat(list(logits)))
+        found = dict(all_loops.signals)
         if "energy" in self._names:
-            found["energy"] = -(now.highest + now.log_norm)
-        if previous is not None:
-            found |= self._change(now, previous)
-        for name, track in (
-            ("argmax_stability", self._runs),
-            ("vote_share", self._vote),
-            ("min_p_kl", self._without_noise),
-        ):
-            if name in self._names:
-                values = track(now)
-                if previous is not None:
-                    found[name] = values
-        looked_back_at = "kl_previous_current" in self._names
-        # memory that is held until the next loop is memory that it must touch afresh
-        self._previous = now if looked_back_at else replace(now, weight=now.weight[:0])
+            found["energy"] = -(all_loops.highest + all_loops.log_norm)
+        found = {name: values.view(loops, rows) for name, values in found.items()}
+        if loops > 1:
+            changes = self._changes(all_loops, slice(rows, None), slice(0, -rows))
+            found |= {name: values.view(loops - 1, rows) for name, values in changes.items()}
+            if "entropy_change" in self._names:
+                found["entropy_change"] = found["entropy"].diff(dim=0).abs_()
+            top = all_loops.top.view(loops, rows)
+            if "argmax_stability" in self._names:
+                found["argmax_stability"] = _run_length(top)
+            if "vote_share" in self._names:
+                found["vote_share"] = _vote_share(top)
         return found
 
-    def _change(self, now: Prediction, previous: Prediction) -> dict[str, Tensor]:
+    def _changes(self, p: Prediction, now: slice, before: slice) -> dict[str, Tensor]:
+        """Of the rows `now` from the same examples' rows `before`: [row] each."""
         found: dict[str, Tensor] = {}
-        if "entropy_change" in self._names:
-            found["entropy_change"] = (now.signals["entropy"] - previous.signals["entropy"]).abs()
         if "logit_change" in self._names:
-            found["logit_change"] = (now.z - previous.z).square_().sum(1).sqrt()
+            found["logit_change"] = (p.z[now] - p.z[before]).square_().sum(1).sqrt_()
         if not self._names.isdisjoint(_DIVERGENCES):
-            gain = now.log_p - previous.log_p
+            gain = p.log_p[now] - p.log_p[before]
             if "kl_current_previous" in self._names:
-                found["kl_current_previous"] = now.mean(gain).clamp(min=0.0)
+                found["kl_current_previous"] = p.mean(gain, now).clamp_(min=0.0)
             if "kl_previous_current" in self._names:
-                found["kl_previous_current"] = (-previous.mean(gain)).clamp(min=0.0)
+                found["kl_previous_current"] = p.mean(gain, before).neg_().clamp_(min=0.0)
             if "js" in self._names:
-                found["js"] = _jensen_shannon(gain, torch.maximum(now.log_p, previous.log_p))
+                larger = torch.maximum(p.log_p[now], p.log_p[before])
+                found["js"] = _jensen_shannon(gain, larger)
+        if "min_p_kl" in self._names:
+            noiseless = _min_p(p)
+            found["min_p_kl"] = noiseless[before].kl(noiseless[now])
         return found
 
-    def _runs(self, now: Prediction) -> Tensor:
-        """How many of the loops just before predict the same: [row]."""
-        if self._previous is None:
-            self._stability = torch.zeros_like(now.p_top)
-        else:
-            self._stability = (self._stability + 1) * (now.top == self._previous.top)
-        return self._stability
 
-    def _vote(self, now: Prediction) -> Tensor:
-        """The share of the loops so far that predict the most frequent class: [row]."""
-        votes = torch.ones_like(now.p_top)
-        for top in self._tops:
-            votes += top == now.top
-        self._votes = torch.maximum(self._votes, votes) if self._tops else votes
-        self._tops.append(now.top)
-        return self._votes / len(self._tops)
+def _run_length(top: Tensor) -> Tensor:
+    """How many of the loops just before predict the same as each after the first: int64
+    [loop - 1, row] of int64 `top` [loop, row]."""
+    loop = torch.arange(1, len(top), device=top.device)[:, None]
+    changed_at = loop.masked_fill(top[1:] == top[:-1], 0)
+    return loop - changed_at.cummax(0).values
 
-    def _without_noise(self, now: Prediction) -> Tensor:
-        """KL(previous || current), nats, where all that is below min-p is the same noise."""
-        before, self._min_p = self._min_p, _min_p(now)
-        return torch.zeros_like(now.p_top) if before is None else before.kl(self._min_p)
+
+def _vote_share(top: Tensor) -> Tensor:
+    """The share of the loops so far that predict the most frequent class, for each loop after the
+    first: float64 [loop - 1, row] of int64 `top` [loop, row]."""
+    votes = torch.stack([(top[: t + 1] == top[t]).sum(0) for t in range(len(top))])
+    loop = torch.arange(1, len(top) + 1, device=top.device)[:, None]
+    return (votes.cummax(0).values.double() / loop)[1:]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +124,11 @@ class _MinP:
     """[row, class]: its exponential; 0 for a class that the row does not have."""
     total: Tensor
     """[row]: their sum."""
+
+    def __getitem__(self, rows: slice) -> "_MinP":
+        return _MinP(
+            log_weight=self.log_weight[rows], weight=self.weight[rows], total=self.total[rows]
+        )
 
     def kl(self, later: "_MinP") -> Tensor:
         """KL(self || later), nats, [row].
@@ -183,7 +177,7 @@ def _jensen_shannon(gain: Tensor, log_larger: Tensor) -> Tensor:
 
 
 def read(logits: Tensor) -> Prediction:
-    """One loop's `logits` [row, class], of any float dtype, with what concerns this loop alone.
+    """`logits` [row, class], of any float dtype, with what concerns each row alone.
 
     Nothing cancels: all is relative to the largest logit and, for the rest, to the second.
     """
@@ -194,10 +188,10 @@ def read(logits: Tensor) -> Prediction:
     shifted = z - highest[:, None]
     others = shifted.scatter(1, top[:, None], -torch.inf)
     runner = others.amax(1)
-    weight = (others - runner[:, None]).exp()
+    weight = others.sub_(runner[:, None]).exp_()
     log_rest = runner + weight.sum(1).log()
     log_norm = log_rest.exp().log1p()
-    log_p = shifted - log_norm[:, None]
+    log_p = shifted.sub_(log_norm[:, None])
     log_runner = runner - log_norm
     log_miss = log_rest - log_norm
     p_top, p_runner = (-log_norm).exp(), log_runner.exp()

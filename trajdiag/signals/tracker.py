@@ -5,7 +5,7 @@ ranks, and stored as float32: what is beyond its range becomes its largest numbe
 is finite wherever it is defined.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
@@ -18,14 +18,19 @@ from trajdiag.signals.states import StateTracker
 
 __all__ = ["KEPT", "SIGNALS", "Signal", "SignalTracker", "compute_signals"]
 
+_PIECE = 2**19
+"""Numbers of one array, all loops of it, that a CPU works on at a time: few enough for its cache,
+enough that it is not calls that take the time."""
+_PIECE_ELSEWHERE = 2**25
+"""And a device that must be kept busy."""
 _LARGEST = float(np.finfo(np.float32).max)
 
 
 class SignalTracker:
-    """The signals of a batch of rows that runs loop after loop.
+    """The signals of whole trajectories.
 
-    `reset` starts another batch. One tracker for many batches reuses its memory, which matters:
-    touching fresh memory costs more than the arithmetic.
+    One tracker for many batches reuses its memory, which matters: touching fresh memory costs more
+    than the arithmetic.
     """
 
     def __init__(self, names: Iterable[str] | None = None) -> None:
@@ -41,40 +46,39 @@ class SignalTracker:
         self._predictions = PredictionTracker(asked["logits"]) if asked["logits"] else None
         self._states = StateTracker(asked["states"]) if asked["states"] else None
 
-    def reset(self) -> None:
-        """Forget the loops before: the next update is a batch's first loop."""
-        for tracker in (self._predictions, self._states):
-            if tracker is not None:
-                tracker.reset()
-
     @torch.no_grad()
-    def update(
-        self, hidden: Tensor | None = None, logits: Tensor | None = None
-    ) -> dict[str, Tensor]:
-        """Read the next loop: `hidden` [row, d_model], `logits` [row, class], of any float dtype.
+    def track(
+        self, hidden: Sequence[Tensor] | None = None, logits: Sequence[Tensor] | None = None
+    ) -> Tensor:
+        """Read every loop's `hidden` [row, d_model] and `logits` [row, class], of any float dtype.
 
-        Gives the signals by name, float64 [row] in float32's range, NaN before a signal's first
-        loop. What no signal reads may be left out; a ValueError says where one does.
+        Gives float32 [signal, loop, row], the signals in the order of `names`, NaN before a
+        signal's first loop. What no signal reads may be left out; a ValueError says where one does.
         """
-        found: dict[str, Tensor] = {}
-        for tracker, given, what in (
+        given: list[tuple[PredictionTracker | StateTracker, Sequence[Tensor]]] = []
+        for tracker, loops, what in (
             (self._predictions, logits, "logits"),
             (self._states, hidden, "hidden states"),
         ):
             if tracker is not None:
-                if given is None:
+                if loops is None:
                     raise ValueError(f"signals {', '.join(self.names)} need {what}")
-                found |= tracker.update(given)
-        missing = [name for name in self.names if name not in found]
-        read = hidden if logits is None else logits
-        if missing and read is not None:
-            undefined = torch.full_like(read[:, 0], torch.nan, dtype=torch.float64)
-            found |= dict.fromkeys(missing, undefined)
-        if not self.names:
-            return {}
-        # Together: while a model runs, calls cost more than arithmetic.
-        values = torch.stack([found[name] for name in self.names]).clamp_(-_LARGEST, _LARGEST)
-        return dict(zip(self.names, values.unbind(), strict=True))
+                given.append((tracker, loops))
+        if not given:
+            return torch.empty(0, 0, 0)
+        first = given[0][1]
+        rows, device = len(first[0]), first[0].device
+        signals = torch.full((len(self.names), len(first), rows), torch.nan, device=device)
+        numbers = _PIECE if device.type == "cpu" else _PIECE_ELSEWHERE
+        for tracker, loops in given:
+            piece = max(1, numbers // (len(loops) * loops[0].shape[1]))
+            for start in range(0, rows, piece):
+                part = slice(start, start + piece)
+                found = tracker.track([x[part] for x in loops])
+                for name, values in zip(self.names, signals, strict=True):
+                    if name in found:
+                        values[len(loops) - len(found[name]) :, part] = found[name]
+        return signals.clamp_(-_LARGEST, _LARGEST)
 
 
 def compute_signals(
@@ -90,11 +94,6 @@ def compute_signals(
     ValueError. Raises UnknownNameError.
     """
     tracker = SignalTracker(names)
-    given = [None if x is None else torch.as_tensor(x) for x in (hidden, logits)]
-    rows, loops = next((x.shape[:2] for x in given if x is not None), (0, 0))
-    signals = {name: np.empty((rows, loops), np.float32) for name in tracker.names}
-    for loop in range(loops):
-        at_loop = (None if x is None else x[:, loop] for x in given)
-        for name, value in tracker.update(*at_loop).items():
-            signals[name][:, loop] = value.cpu().numpy()
-    return signals
+    given = [None if x is None else torch.as_tensor(x).unbind(1) for x in (hidden, logits)]
+    signals = tracker.track(*given).cpu().transpose(1, 2)
+    return {name: values.numpy() for name, values in zip(tracker.names, signals, strict=True)}

@@ -12,10 +12,9 @@ from trajdiag.errors import NonFiniteError
 from trajdiag.signals.tracker import SignalTracker
 from trajdiag.store.schema import SIGNAL, ArraySpec
 
-_PIECE = 2**17
-"""Numbers per array that signals are computed on at a time on a CPU: few enough for its cache."""
-_PIECE_ELSEWHERE = 2**23
-"""And on a device that must be kept busy."""
+_PROOF = {"logits": ("entropy", 1), "hidden": ("hidden_cosine", 2)}
+"""Signals that are NaN where any number that they read is NaN or infinite, and the first loop from
+which they read all: they save a pass over what the store keeps most of."""
 _SPOKEN = {"hidden": "hidden state", "gate_logit": "gate logit"}
 
 
@@ -26,10 +25,7 @@ class Block:
         """`specs` as `block_specs` gives them, with the signals to keep."""
         self.arrays: dict[str, np.ndarray] = {}
         """Every array's chunks as StoreWriter.write_block takes them."""
-        self._loops, (self._size, _, self._d_model) = (
-            specs["hidden"].shape[1],
-            specs["hidden"].chunk,
-        )
+        self._loops, self._size = specs["hidden"].shape[1], specs["hidden"].chunk[0]
         names = [name.removeprefix(SIGNAL) for name in specs if name.startswith(SIGNAL)]
         self._tracker = SignalTracker(names)
         for name, spec in specs.items():
@@ -58,40 +54,41 @@ class Block:
         not, and [row] or [row, ...] for every other array. Raises NonFiniteError naming the example
         and the loop.
         """
-        hidden, logits = loops["hidden"], loops["logits"]
+        tracked = _as_stored(self._tracker.track(loops["hidden"], loops["logits"]))
+        signals = dict(zip(self._tracker.names, tracked, strict=True))
         kept = {name: loops[name] for name in self.arrays if not name.startswith(SIGNAL)}
-        numbers = _PIECE if hidden[0].device.type == "cpu" else _PIECE_ELSEWHERE
-        piece = max(1, numbers // max(self._d_model, logits[0].shape[1]))
-        for start in range(0, len(at), piece):
-            rows = slice(start, start + piece)
-            place = at[rows]
-            self._tracker.reset()
-            for loop in range(self._loops):
-                h, z = hidden[loop][rows], logits[loop][rows]
-                if "logits" not in kept:
-                    self._require_finite("logits", z, loop, place)
-                for name, values in kept.items():
-                    x = values[loop][rows]
-                    self._require_finite(_SPOKEN.get(name, name), x, loop, place)
-                    stored = self.arrays[name]
-                    if x.ndim == 1:
-                        stored[place, loop] = _as_stored(x)
-                    else:
-                        stored[loop][place] = _as_stored(x)
-                signals = torch.stack(list(self._tracker.update(h, z).values()))
-                self._signals[:, place, loop] = _as_stored(signals.float())
+        for name, values in (kept | {"logits": loops["logits"]}).items():
+            if not _is_proved_finite(name, values, signals):
+                self._require_finite(name, values, at)
+        for name, values in kept.items():
+            stored = self.arrays[name]
+            if values[0].ndim == 1:
+                stored[at] = _as_stored(torch.stack(list(values), 1))
+            else:
+                for into, x in zip(stored, values, strict=True):
+                    into[at] = _as_stored(x)
+        self._signals[:, at] = tracked.transpose(0, 2, 1)
 
-    def _require_finite(self, what: str, values: Tensor, loop: int, place: np.ndarray) -> None:
-        """`values` [row, ...]. A finite sum proves all finite in one pass; else look closer."""
-        if math.isfinite(float(values.sum(dtype=torch.float32))):
-            return
-        bad = ~torch.isfinite(values).flatten(1).all(1) if values.ndim > 1 else ~values.isfinite()
-        if bool(bad.any()):
-            example = self._ids[int(place[int(bad.nonzero()[0, 0])])]
-            raise NonFiniteError(
-                f"{what} of example {example} at loop {loop + 1} is NaN or infinite; "
-                "check the model's weights, or compute in another dtype"
-            )
+    def _require_finite(self, name: str, loops: Sequence[Tensor], at: np.ndarray) -> None:
+        """`loops` [row, ...] each, of the examples at the places `at`."""
+        for loop, values in enumerate(loops):
+            bad = ~torch.isfinite(values.reshape(len(values), -1)).all(1)
+            if bool(bad.any()):
+                example = self._ids[int(at[int(bad.nonzero()[0, 0])])]
+                raise NonFiniteError(
+                    f"{_SPOKEN.get(name, name)} of example {example} at loop {loop + 1} is NaN or "
+                    "infinite; check the model's weights, or compute in another dtype"
+                )
+
+
+def _is_proved_finite(
+    name: str, loops: Sequence[Tensor], signals: Mapping[str, np.ndarray]
+) -> bool:
+    """Whether a sum over all numbers of `loops`, or a signal of them, says that all are finite."""
+    signal, first_loop = _PROOF.get(name, ("", 1))
+    if signal in signals:
+        return math.isfinite(signals[signal][first_loop - 1 :].sum())
+    return all(math.isfinite(float(x.sum(dtype=torch.float32))) for x in loops)
 
 
 def _as_stored(x: Tensor) -> np.ndarray:

@@ -45,9 +45,7 @@ def _derive(
     tracker = SignalTracker(names)
     for start in range(0, len(rows), piece):
         part = rows[start : start + piece]
-        tracker.reset()
-        for loop in range(1, store.loops + 1):
-            values = store.torch(array, rows=part, loop=loop)
-            given = {"hidden": values} if array == "hidden" else {"logits": values}
-            for name, value in tracker.update(**given).items():
-                found[name][start : start + len(part), loop - 1] = value.numpy()
+        loops = [store.torch(array, rows=part, loop=loop) for loop in range(1, store.loops + 1)]
+        given = {"hidden": loops} if array == "hidden" else {"logits": loops}
+        for name, values in zip(names, tracker.track(**given), strict=True):
+            found[name][start : start + len(part)] = values.t().numpy()

@@ -6,6 +6,7 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy
 import pytest
 
 from trajdiag.cli import app, main
@@ -23,6 +24,17 @@ def python_blocks() -> list[str]:
     return re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
+def own_arrays() -> dict[str, numpy.ndarray]:
+    """What a reader has of a run of their own."""
+    rng = numpy.random.default_rng(0)
+    logits = rng.normal(size=(400, 4, 5)).cumsum(1)
+    return {
+        "hidden": rng.normal(size=(400, 4, 8)).astype("float32"),
+        "logits": logits.astype("float32"),
+        "target": logits[:, -1].argmax(1),
+    }
+
+
 def test_the_commands_run_in_the_order_in_which_they_stand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -32,6 +44,7 @@ def test_the_commands_run_in_the_order_in_which_they_stand(
         name = re.match(r"# (\w+\.py)", block)
         assert name is not None
         (tmp_path / name[1]).write_text(block, encoding="utf-8")
+    numpy.savez(tmp_path / "mine.npz", **own_arrays())
     printed = {}
     for command in console_commands():
         words = shlex.split(command.partition(" > ")[0])
@@ -49,18 +62,10 @@ def test_the_commands_run_in_the_order_in_which_they_stand(
 
 
 def test_the_python_part_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    numpy = pytest.importorskip("numpy")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TRAJDIAG_CACHE", str(tmp_path / "cache"))
     assert main(["extract", "--model", "mano-fixed-uniform"]) == 0
-    rng = numpy.random.default_rng(0)
-    logits = rng.normal(size=(400, 4, 5)).cumsum(1)
-    names = {
-        "hidden": rng.normal(size=(400, 4, 8)).astype("float32"),
-        "logits": logits.astype("float32"),
-        "target": logits[:, -1].argmax(1),
-    }
-    exec(python_blocks()[0], names)
+    exec(python_blocks()[0], own_arrays())
     assert (tmp_path / "mine-report" / "report.html").is_file()
 
 

@@ -40,8 +40,13 @@ def reports_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
     return cache_root(cache_dir) / "reports"
 
 
+def blocks_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
+    """Home of the blocks of far stores that were read."""
+    return cache_root(cache_dir) / "blocks"
+
+
 def store_name(path: str | os.PathLike[str]) -> str:
-    """A store's name: its folder's name without .zarr."""
+    """A store's name: the last part of its path or URL, without .zarr."""
     return Path(path).name.removesuffix(STORE_SUFFIX)
 
 
@@ -57,9 +62,9 @@ def complete_stores(cache_dir: str | os.PathLike[str] | None = None) -> list[Pat
 
 def find_store(
     store: str | os.PathLike[str] | None, cache_dir: str | os.PathLike[str] | None = None
-) -> Path:
-    """The folder of `store`, a path or a name in the cache; the newest complete one where it is
-    None.
+) -> Path | str:
+    """Where `store` is: a URL as it stands, a path, or a name in the cache; the newest complete one
+    where it is None.
 
     Raises StoreError where there is none, UnknownNameError where nothing bears the name.
     """
@@ -71,6 +76,8 @@ def find_store(
                 "`trajdiag extract --model mano-fixed-geometric`, or name a store"
             )
         return stores[0]
+    if isinstance(store, str) and "://" in store:
+        return store
     if not os.fspath(store):
         raise UnknownNameError("store", "", [store_name(p) for p in complete_stores(cache_dir)])
     path = Path(store)

@@ -149,7 +149,7 @@ def fitted_gates(store: Store, cache_dir: str | os.PathLike[str] | None = None) 
         warnings.warn(
             f"left out, since fitted on another store named {store.name}: "
             f"gate{'s' * (len(stale) > 1)} {', '.join(stale)}; fit here again with "
-            f"`trajdiag fit-gate {store.path} --overwrite`",
+            f"`trajdiag fit-gate {store.location} --overwrite`",
             TrajdiagWarning,
             stacklevel=2,
         )

@@ -154,7 +154,9 @@ def test_verify_compares_the_golden_batch(kept, capsys):
     content[-1] ^= 1
     file.write_bytes(content)
     assert main(["show", str(kept.path), "--verify"]) == 1
-    assert "head.safetensors of store tiny--notes is damaged" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert "head.safetensors has changed since it was written" in said.out
+    assert "1 damaged; run the extraction again" in said.err
 
 
 def test_a_head_that_is_gone_is_named(kept):

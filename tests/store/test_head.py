@@ -137,7 +137,7 @@ def test_the_golden_batch_tells_a_tampered_file(tampered):
     with pytest.raises(
         StoreError,
         match=r"head.safetensors of store mine does not give the model's logits: the logit of "
-        r"token \d+ of golden state \d is .*, the model gave .*; make it again",
+        r"token \d+ of golden state \d is .*, the model gave .*; run the extraction",
     ):
         load(content)
 

@@ -1,7 +1,6 @@
 """Nothing is lost but the block being written."""
 
 import errno
-import os
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +10,10 @@ from tests.store.planted import planted
 from trajdiag.errors import ConfigError, OutOfSpaceError, StoreError
 from trajdiag.store import durable
 from trajdiag.store.from_arrays import from_arrays
+from trajdiag.store.journal import JOURNAL
 from trajdiag.store.reader import Store
 from trajdiag.store.schema import block_examples, block_specs, trajectory_arrays
-from trajdiag.store.writer import JOURNAL, StoreWriter
+from trajdiag.store.writer import StoreWriter
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 
@@ -24,29 +24,29 @@ def make(path, **options):
 
 
 def contents(path) -> dict[str, bytes]:
+    """Every file but those that hold the time at which the store was begun."""
     return {
         str(p.relative_to(path)): p.read_bytes()
         for p in sorted(path.rglob("*"))
-        if p.is_file() and p != path / "zarr.json"
+        if p.is_file() and p not in (path / "zarr.json", path / "journal" / "zarr.json")
     }
 
 
-def break_after(monkeypatch, blocks):
-    """Let the disk fill up in the middle of a block."""
-    written, real = [], durable._write_all
+def break_after(monkeypatch, commits):
+    """Let the disk fill up in the middle of the block that follows so many journal lines."""
+    lines, real_append, real_write = [], durable.append, durable.write_files
 
-    def write_all(descriptor, view):
-        if len(written) >= blocks and "/c." in str(Path(f"/proc/self/fd/{descriptor}").readlink()):
-            os.write(descriptor, view[:10])
-            raise OSError(errno.ENOSPC, "No space left on device")
-        real(descriptor, view)
+    def append(descriptor, content):
+        real_append(descriptor, content)
+        lines.append(content)
 
-    def append_line(descriptor, line):
-        real(descriptor, memoryview(line.encode() + b"\n"))
-        written.append(line)
+    def write_files(contents):
+        if len(lines) >= commits and any("/c." in str(path) for path in contents):
+            raise OutOfSpaceError("no space left; free some space and run the same command again")
+        real_write(contents)
 
-    monkeypatch.setattr(durable, "_write_all", write_all)
-    monkeypatch.setattr(durable, "append_line", append_line)
+    monkeypatch.setattr(durable, "append", append)
+    monkeypatch.setattr(durable, "write_files", write_files)
 
 
 @pytest.mark.parametrize("commits", [0, 1, 3])
@@ -58,7 +58,7 @@ def test_a_full_disk_keeps_what_is_complete_and_the_next_run_goes_on(
         break_after(patch, commits)
         with pytest.raises(OutOfSpaceError, match="free some space and run the same command"):
             make(path)
-    assert not list(path.rglob("*" + durable.PARTIAL))
+    assert not list(path.rglob("*.partial"))
     with pytest.raises(StoreError, match="unfinished"):
         Store.open(path)
     whole = make(tmp_path / "whole.zarr")
@@ -75,7 +75,7 @@ def interrupted(path, monkeypatch):
 
 def test_a_torn_journal_line_is_a_block_that_does_not_exist(tmp_path, monkeypatch):
     interrupted(tmp_path / "x.zarr", monkeypatch)
-    journal = tmp_path / "x.zarr" / JOURNAL
+    journal = tmp_path / "x.zarr" / JOURNAL / "0-of-1.jsonl"
     journal.write_bytes(journal.read_bytes()[:-20])
     assert make(tmp_path / "x.zarr").fingerprint == make(tmp_path / "whole.zarr").fingerprint
 
@@ -119,7 +119,7 @@ def test_only_one_process_writes_a_store(tmp_path, monkeypatch):
     real = StoreWriter.write_block
 
     def meanwhile(self, block, arrays):
-        with pytest.raises(StoreError, match="another process is writing"):
+        with pytest.raises(StoreError, match=r"another process \(\d+ on .*\) is writing"):
             make(tmp_path / "x.zarr")
         real(self, block, arrays)
 
@@ -143,11 +143,12 @@ def test_no_permission_is_one_line(tmp_path, monkeypatch):
         make(tmp_path / "x.zarr")
 
 
-def test_a_complete_store_holds_no_journal_and_no_partial_file(tmp_path):
+def test_a_complete_store_holds_nothing_of_its_making(tmp_path):
     store = make(tmp_path / "x.zarr")
-    names = [p.name for p in store.path.rglob("*")]
-    assert JOURNAL not in names
-    assert not any(name.endswith(durable.PARTIAL) for name in names)
+    files = {str(p.relative_to(store.path)) for p in store.path.rglob("*") if p.is_file()}
+    chunks = {f"{name}/{key}" for name in store.arrays for key in store._spec(name).chunk_keys()}
+    metadata = {f"{name}/zarr.json" for name in (*store.arrays, "signal", "journal")}
+    assert files == {"zarr.json"} | metadata | chunks
 
 
 @pytest.mark.parametrize("examples", [1, 15, 64, 65, 100, 4097, 10_000, 50_000, 1_000_000])

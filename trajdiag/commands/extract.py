@@ -19,4 +19,4 @@ def extract(config: Annotated[ExtractConfig, Parameter(name="*")]) -> None:
     options = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
     model, task = options.pop("model"), options.pop("task")
     options["task_options"] = {k.replace("-", "_"): v for k, v in config.task_options.items()}
-    print(extract_store(model, task, progress=to_stderr, **options).path)
+    print(extract_store(model, task, progress=to_stderr, **options).location)

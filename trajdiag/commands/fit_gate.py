@@ -43,4 +43,4 @@ def fit_gate(
     gate = fit_gate_on_store(path, progress=to_stderr, **given)
     print(gates_folder(store_name(path), options.cache_dir) / gate.name)
     if asked is not None:
-        deploy([open_store(path)], [gate.name], asked)
+        deploy([open_store(path, options.cache_dir)], [gate.name], asked)

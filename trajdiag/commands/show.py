@@ -3,7 +3,7 @@ same."""
 
 import json
 import sys
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -12,7 +12,10 @@ from rich.table import Table
 
 from trajdiag.cachedir import find_store
 from trajdiag.commands.console import print_table
-from trajdiag.errors import FingerprintError
+from trajdiag.errors import StoreError
+from trajdiag.store.folder import Folder, open_folder
+from trajdiag.store.inspection import inspect
+from trajdiag.store.opening import existing_record
 from trajdiag.store.reader import Store
 from trajdiag.store.schema import ACCURACIES
 from trajdiag.store.vocabulary import kept_logits, spoken_logits
@@ -26,7 +29,7 @@ def show(
     verify: Annotated[
         bool,
         Parameter(
-            help="Read every byte and compare with the fingerprint; exit 1 where they differ."
+            help="Read every byte and compare with the journal; name what is damaged, exit 1."
         ),
     ] = False,
     cache_dir: Annotated[
@@ -35,27 +38,56 @@ def show(
     json_output: Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON.")] = False,
 ) -> None:
     """Show what a store holds."""
-    path = find_store(store, cache_dir)
-    print(path, file=sys.stderr)
-    opened = Store.open(path)
+    location = find_store(store, cache_dir)
+    print(location, file=sys.stderr)
+    if verify:
+        _verify(open_folder(location, cache_dir))
+    opened = Store.open(location, unfinished=True, cache_dir=cache_dir)
+    if verify and kept_logits(opened) == "none":
+        _ = opened.head  # compared with its golden batch
     if json_output:
         print(json.dumps(_summary(opened), indent=1, ensure_ascii=False))
     else:
         _print(opened)
-    if verify:
-        _verify(opened)
 
 
-def _verify(store: Store) -> None:
-    found = store.compute_fingerprint()
-    if found != store.fingerprint:
-        raise FingerprintError(
-            f"store {store.path} has changed since it was made: fingerprint {found[:12]}, recorded "
-            f"{store.fingerprint[:12]}; extract it again with --overwrite"
+def _verify(folder: Folder) -> None:
+    found = inspect(folder)
+    for key in found.foreign:
+        print(f"not trajdiag's, left alone: {key}", file=sys.stderr)
+    for damage in found.damage:
+        print(damage)
+    if found.damage:
+        commands = existing_record(folder).commands  # pyright: ignore[reportOptionalMemberAccess]
+        again = f": {commands[0]}" if commands else ", or import the arrays"
+        raise StoreError(
+            f"store {folder.location}: {len(found.damage)} damaged; run the extraction "
+            f"again, which makes just their blocks anew{again}"
         )
-    if kept_logits(store) == "none":
-        _ = store.head  # compared with its golden batch
-    print(f"every byte agrees with fingerprint {store.fingerprint[:12]}", file=sys.stderr)
+    print(
+        f"all {found.bytes:,} bytes of {found.blocks} blocks are what was written", file=sys.stderr
+    )
+
+
+def _state(store: Store) -> str:
+    """Whether all blocks are there, and which are not."""
+    missing = store.missing
+    if store.record.complete:
+        return "complete"
+    if not missing:
+        return "unfinished: all blocks are there; run the extraction again to complete it"
+    blocks = ", ".join(_runs(missing))
+    return f"unfinished: {len(missing)} of {store.blocks} blocks are missing: {blocks}"
+
+
+def _runs(numbers: list[int]) -> Iterator[str]:
+    """Ascending numbers as runs: 1, 4-6."""
+    start = 0
+    for at in range(1, len(numbers) + 1):
+        if at == len(numbers) or numbers[at] != numbers[at - 1] + 1:
+            first, last = numbers[start], numbers[at - 1]
+            yield str(first) if first == last else f"{first}-{last}"
+            start = at
 
 
 def _summary(store: Store) -> dict[str, object]:
@@ -71,7 +103,8 @@ def _summary(store: Store) -> dict[str, object]:
         "signals": {"kept": list(store.kept_signals), "derived": _derived(store)},
         "vocabulary_logits": kept_logits(store),
         "accuracy": accuracy_by_score(store) if "test" in store.splits else {},
-        "bytes": _bytes(store.path),
+        "blocks": {"all": store.blocks, "missing": store.missing},
+        "bytes": store.nbytes,
     }
 
 
@@ -91,9 +124,10 @@ def _print(store: Store) -> None:
         ("signals derived", ", ".join(_derived(store)) or "none"),
         ("vocabulary", spoken_logits(store)),
         ("states", f"{record.store_dtype}, computed in {record.compute_dtype}"),
-        ("size", f"{_bytes(store.path) / 1e6:,.1f} MB"),
+        ("size", f"{store.nbytes / 1e6:,.1f} MB"),
+        ("state", _state(store)),
         ("created", record.created),
-        ("fingerprint", store.fingerprint),
+        ("fingerprint", record.fingerprint if record.complete else "none before it is complete"),
         ("made by", " ; ".join(record.commands)),
     ]:
         if value is not None:
@@ -125,7 +159,3 @@ def accuracy_by_score(store: Store, split: str = "test") -> dict[str, list[float
     for name in store.score_names:
         found[ACCURACIES[name]] = store.correct(split, name).mean(0).tolist()
     return found
-
-
-def _bytes(path: Path) -> int:
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

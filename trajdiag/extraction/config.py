@@ -1,19 +1,25 @@
 """What `extract` can be told, and the command line that tells it."""
 
 import dataclasses
+import os
 import re
 import shlex
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from trajdiag.errors import ConfigError
+from trajdiag.extraction.scheduler import scheduled_shard
 from trajdiag.models.config_keys import MOST_LOOPS
+from trajdiag.store.shard import Shard
 
 Pool = Literal["last", "mean"]
 TooLong = Literal["refuse", "truncate", "skip"]
+Compress = Literal["none", "zstd"]
 
 
 _MOST = 2**31
+_HOW = ("overwrite", "shards", "shard")
+"""Options that say nothing of what is made."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +35,9 @@ class ExtractConfig:
     """Options of the task, in place of its defaults or of the checkpoint's."""
     loops: int | None = None
     """Loops to run; the number that the model was trained with when absent."""
+    store: str | None = None
+    """Where the store goes, a folder or a URL such as s3://BUCKET/NAME.zarr, in place of the
+    cache."""
     name: str | None = None
     """The store's name. When absent: the model's, or MODEL--TASK for a task not its own."""
     inputs: bool = True
@@ -61,6 +70,13 @@ class ExtractConfig:
     """float32, bfloat16, or auto: the checkpoint's."""
     memory: float = 4.0
     """GiB that batches and buffers may take."""
+    compress: Compress = "none"
+    """none, or zstd: chunk files a fifth smaller, that take many times longer to write and read."""
+    shards: int | None = None
+    """Processes that share the work, each the blocks of its shard; as Slurm's array or torchrun
+    say when absent, else 1."""
+    shard: int | None = None
+    """The shard of this one, from 0."""
     cache_dir: str | None = None
     """The cache root; $TRAJDIAG_CACHE or ./cache when absent."""
     overwrite: bool = False
@@ -69,6 +85,7 @@ class ExtractConfig:
     def __post_init__(self) -> None:
         for option, least, most in (
             ("loops", 1, MOST_LOOPS),
+            ("shards", 1, _MOST),
             ("num_fewshot", 0, _MOST),
             ("window", 2, _MOST),
             ("batch_tokens", 1, _MOST),
@@ -85,8 +102,28 @@ class ExtractConfig:
             raise ConfigError(f"logits must be auto, full, none or topk:K, got {self.logits!r}")
         if self.num_fewshot is not None and "num_fewshot" in self.task_options:
             raise ConfigError("give --num-fewshot or --task-options.num-fewshot, not both")
+        if self.compress not in get_args(Compress):
+            raise ConfigError(
+                f"compress must be {' or '.join(get_args(Compress))}, got {self.compress!r}"
+            )
+        if self.store is not None and self.name is not None:
+            raise ConfigError("give --store, which ends in the store's name, or --name, not both")
+        if (self.shards is None) != (self.shard is None):
+            raise ConfigError("give --shards N and --shard I together, or neither")
+        if self.overwrite and self.shard_of.count > 1:
+            raise ConfigError(
+                f"--overwrite by {self.shard_of} would remove what the other shards have written; "
+                "remove the store first, or --overwrite it by one process"
+            )
         if self.truncate and self.skip:
             raise ConfigError("give --truncate or --skip, not both")
+
+    @property
+    def shard_of(self) -> Shard:
+        """The part of the store that this process makes."""
+        if self.shards is None or self.shard is None:
+            return scheduled_shard(os.environ)
+        return Shard(index=self.shard, count=self.shards)
 
     @property
     def too_long(self) -> TooLong:
@@ -98,7 +135,7 @@ class ExtractConfig:
         words = ["trajdiag", "extract"]
         for option in dataclasses.fields(self):
             value, flag = getattr(self, option.name), option.name.replace("_", "-")
-            if option.name == "overwrite" or (value == _default(option)):
+            if option.name in _HOW or value == _default(option):
                 continue
             if isinstance(value, dict):
                 for key, item in value.items():

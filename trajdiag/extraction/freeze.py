@@ -29,16 +29,15 @@ from trajdiag.models.own import require_model
 from trajdiag.models.registry import load_model
 from trajdiag.names import require_name, require_options
 from trajdiag.store.columns import Columns
+from trajdiag.store.folder import Folder, open_folder
+from trajdiag.store.inspection import inspect, reopen
+from trajdiag.store.local_folder import LocalFolder
+from trajdiag.store.opening import existing_record
 from trajdiag.store.reader import Store
 from trajdiag.store.record import StoreRecord
 from trajdiag.store.schema import HEAD, SCHEMA_VERSION
 from trajdiag.store.versions import software_versions
-from trajdiag.store.writer import (
-    StoreWriter,
-    existing_record,
-    remove_discarded,
-    remove_store,
-)
+from trajdiag.store.writer import StoreWriter, remove_store, tidy
 from trajdiag.tasks.base import Task
 from trajdiag.tasks.foreign import facts, require_task
 
@@ -82,23 +81,64 @@ def extract(
     if task is None or isinstance(task, str):
         task = named_task(config, model, own)
     require_suited(config, model, task)
-    path = _store_path(config, model, task, own)
+    folder = open_folder(_location(config, model, task, own), config.cache_dir)
     record = _record(config, model, task, config.command() if is_named else _call(config))
-    found = None if config.overwrite else existing_record(path)
+    found = None if config.overwrite else existing_record(folder)
     if found is not None:
-        found.require_same(record, path)
-    remove_discarded(path)
-    if found is None or not found.complete:
-        _freeze(config, model, task, path, record, progress)
-    progress(f"store {path} is complete")
-    return Store.open(path)
+        found.require_same(record, folder.location)
+    if found is None or not found.complete or _is_damaged(folder, found, progress):
+        _freeze(config, model, task, folder, record, progress)
+        if found is not None and found.fingerprint is not None:
+            _say_changed(folder, found, progress)
+    return _opened(config, folder, progress)
+
+
+def _is_damaged(folder: Folder, record: StoreRecord, progress: Progress) -> bool:
+    """Whether a complete store must be written again in parts, for which it is then ready."""
+    tidy(folder)
+    if not folder.appends:  # an object store checks its objects itself
+        return False
+    found = inspect(folder)
+    for damage in found.damage:
+        progress(f"store {folder.location} is damaged: {damage}")
+    if not found.damage:
+        return False
+    reopen(folder, record)
+    return True
+
+
+def _say_changed(folder: Folder, before: StoreRecord, progress: Progress) -> None:
+    """Say where what was written again is not what was there."""
+    after = existing_record(folder)
+    if after is not None and after.complete and after.fingerprint != before.fingerprint:
+        progress(
+            f"store {folder.location} is not what it was: fingerprint {after.fingerprint}, was "
+            f"{before.fingerprint}; this machine or its software rounds otherwise, and gates that "
+            "were fitted on it must be fitted again"
+        )
+
+
+def _opened(config: ExtractConfig, folder: Folder, progress: Progress) -> Store:
+    """The store, if it is complete; else what its other shards have written so far."""
+    record = existing_record(folder)
+    if record is None or not record.complete:
+        store = Store.open(folder.location, unfinished=True, cache_dir=config.cache_dir)
+        missing = store.missing
+        progress(
+            f"store {folder.location}: {config.shard_of} is there; {len(missing)} of "
+            f"{store.blocks} blocks are missing, which other shards write; the last of them "
+            "completes it"
+        )
+        return store
+    progress(f"store {folder.location} is complete")
+    return Store.open(folder.location, cache_dir=config.cache_dir)
 
 
 def _freeze(
     config: ExtractConfig,
     model: LoopedModel,
     task: AnyTask,
-    path: Path,
+    folder: Folder,
     record: StoreRecord,
     progress: Progress,
 ) -> None:
@@ -109,8 +149,10 @@ def _freeze(
     needed += 0 if made.head is None else kept_bytes(made.head)
     for line in made.said:
         progress(line)
-    free = free_bytes(path)
-    _require_space(path, needed + _text_bytes(work.columns), free)
+    free = free_bytes(folder.path) if isinstance(folder, LocalFolder) else None
+    if free is not None:
+        there = sum(folder.sizes().values()) if not config.overwrite else 0
+        _require_space(folder.location, needed + _text_bytes(work.columns) - there, free)
     record = dataclasses.replace(
         record,
         task={**record.task, "notes": made.notes},
@@ -121,15 +163,22 @@ def _freeze(
     probe(model, work, reading)
     head = {} if made.head is None else {HEAD: head_content(model, work, reading, made.head)}
     if config.overwrite:
-        remove_store(path)
+        remove_store(folder)
     with StoreWriter(
-        path, record=record, columns=work.columns, specs=specs, attachments=head
+        folder,
+        record=record,
+        columns=work.columns,
+        specs=specs,
+        attachments=head,
+        shard=config.shard_of,
     ) as writer:
-        there = writer.blocks - len(writer.pending)
+        there = writer.blocks - len(writer.missing())
         progress(
-            f"store {path}: {len(work):,} examples, {loops} loops, {needed / 2**20:,.1f} MiB; "
-            f"{free / 2**30:,.1f} GiB are free"
+            f"store {folder.location}: {len(work):,} examples, {loops} loops, "
+            f"{needed / 2**20:,.1f} MiB"
+            + ("" if free is None else f"; {free / 2**30:,.1f} GiB are free")
             + (f"; {there} of {writer.blocks} blocks are there" * bool(there))
+            + (f"; {len(writer.pending)} of them for {config.shard_of}" * (config.shards != 1))
         )
         run(model, work, writer, reading, config.batch_tokens, progress)
         writer.finish()
@@ -143,9 +192,11 @@ def _reading(config: ExtractConfig, model: LoopedModel, made: Plan) -> Reading:
     return Reading(loops=loops, pool=config.pool, vocabulary=made.vocabulary, most=max(1, most))
 
 
-def _store_path(
+def _location(
     config: ExtractConfig, model: LoopedModel, task: AnyTask, own: Mapping[str, Any] | None
-) -> Path:
+) -> str | Path:
+    if config.store is not None:
+        return config.store
     is_own = own is not None and own["name"] == task.name
     of_task = "" if is_own else f"--{task.name}".replace(":", ".").replace("/", ".")
     name = (config.name or model.record.name + of_task).removesuffix(STORE_SUFFIX)
@@ -166,6 +217,7 @@ def _record(config: ExtractConfig, model: LoopedModel, task: AnyTask, command: s
             "batch_tokens": config.batch_tokens,
             "inputs": config.inputs,
             "logits": config.logits,
+            **({} if config.compress == "none" else {"compress": config.compress}),
             "pool": config.pool,
             "initial_state": model.record.initial_state,
             **({} if isinstance(task, Task) else _of_text(config, model)),
@@ -215,9 +267,9 @@ def _text_bytes(columns: Columns) -> int:
     return numbers + sum(4 + len(text) for column in texts for text in column.tolist())
 
 
-def _require_space(path: Path, needed: int, free: int) -> None:
+def _require_space(location: str, needed: int, free: int) -> None:
     if needed > free:
         raise OutOfSpaceError(
-            f"store {path} needs {needed / 2**20:,.0f} MiB, {free / 2**20:,.0f} MiB are free; "
+            f"store {location} needs {needed / 2**20:,.0f} MiB, {free / 2**20:,.0f} MiB are free; "
             "free some space, keep fewer logits (--logits topk:64), or choose another --cache-dir"
         )

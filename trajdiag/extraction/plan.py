@@ -18,6 +18,7 @@ from trajdiag.models.base import LoopedModel, Tokenizer
 from trajdiag.models.own import FAMILY
 from trajdiag.models.tokenizer import require_fits
 from trajdiag.signals.registry import signals_to_keep
+from trajdiag.store.compression import LEVEL
 from trajdiag.store.head import SavedHead
 from trajdiag.store.schema import (
     CONTINUATION_GATE,
@@ -144,6 +145,7 @@ def plan(config: ExtractConfig, model: LoopedModel, task: AnyTask, loops: int, d
             examples=len(work),
             loops=loops,
             signals=signals_to_keep(loops, logits_kept=keeps_classes),
+            zstd=LEVEL if config.compress == "zstd" else None,
         ),
         vocabulary=kept.logits,
         head=head_to_keep(config, model) if kept.logits == "none" else None,

@@ -145,9 +145,10 @@ def open_stores(
     by_name: dict[str, Store] = {}
     for store in found:
         other = by_name.setdefault(store.name, store)
-        if other.path.resolve() != store.path.resolve():
+        if other.identity != store.identity:
             raise ConfigError(
-                f"two stores are named {store.name}: {other.path} and {store.path}; rename one"
+                f"two stores are named {store.name}: {other.location} and {store.location}; "
+                "rename one"
             )
     return list(by_name.values())
 

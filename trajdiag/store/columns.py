@@ -8,7 +8,7 @@ import numpy as np
 from trajdiag.errors import ConfigError
 from trajdiag.names import require_name
 from trajdiag.store import strings
-from trajdiag.store.fingerprint import array_checksum, crc32c
+from trajdiag.store.checksum import array_checksum, crc32c
 from trajdiag.store.schema import COVARIATE, ArraySpec, column_spec
 
 

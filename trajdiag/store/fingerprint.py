@@ -4,26 +4,8 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 
-import google_crc32c
-
 from trajdiag.store.record import StoreRecord
 from trajdiag.store.schema import ArraySpec
-
-_PIECE = 2**17
-
-
-def crc32c(content: bytes | memoryview) -> int:
-    """CRC-32C of one chunk file's content."""
-    view, crc = memoryview(content), 0
-    for start in range(0, len(view), _PIECE):
-        # the library takes bytes only; a copy that fits in the processor's cache is almost free
-        crc = google_crc32c.extend(crc, bytes(view[start : start + _PIECE]))
-    return crc
-
-
-def array_checksum(chunks: Iterable[int]) -> str:
-    """SHA-256 over the CRC-32C of an array's chunk files, in C order of the chunk grid."""
-    return hashlib.sha256(b"".join(crc.to_bytes(4, "big") for crc in chunks)).hexdigest()
 
 
 def fingerprint(

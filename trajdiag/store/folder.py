@@ -1,7 +1,7 @@
 """Where a store's files are: by key, a name relative to the store with forward slashes."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -61,10 +61,14 @@ class Folder(Protocol):
 
     def remove_all(self) -> None: ...
 
-    def fetch(self, sizes: Mapping[str, int], identity: str) -> tuple[Path, list[str]]:
-        """A local folder that holds these files, of these sizes in bytes, under their keys, and
-        those that had to be brought there. `identity` tells apart what was at this location at
-        different times. Raises StoreError where one is not to be had."""
+    def fetch(
+        self, keys: Sequence[str], identity: str, is_whole: Callable[[str, bytes], bool]
+    ) -> Path:
+        """A local folder that holds these files under their keys, if they are there at all.
+
+        `identity` tells apart what was at this location at different times; a file that is brought
+        here is read again if it is not `is_whole`, then refused by StoreError.
+        """
         ...
 
 
@@ -91,7 +95,5 @@ def open_folder(
     try:
         from trajdiag.store.remote_folder import RemoteFolder
     except ImportError as error:
-        raise StoreError(
-            f"{text} needs fsspec ({error}); pip install 'trajdiag[scale]'"
-        ) from error
+        raise StoreError(f"{text} needs fsspec ({error}); pip install 'trajdiag[scale]'") from error
     return RemoteFolder(text, cache_dir)

@@ -13,6 +13,7 @@ from trajdiag.errors import ConfigError, OutOfSpaceError
 from trajdiag.signals.registry import signals_to_keep
 from trajdiag.store.block import Block
 from trajdiag.store.columns import Columns
+from trajdiag.store.folder import open_folder
 from trajdiag.store.given_columns import GivenColumns, said_of_splits
 from trajdiag.store.given_loops import (
     GivenLoops,
@@ -22,6 +23,7 @@ from trajdiag.store.given_loops import (
     said_of,
     suspicions,
 )
+from trajdiag.store.opening import existing_record
 from trajdiag.store.reader import Store
 from trajdiag.store.record import StoreRecord
 from trajdiag.store.schema import (
@@ -33,7 +35,7 @@ from trajdiag.store.schema import (
     trajectory_arrays,
 )
 from trajdiag.store.versions import software_versions
-from trajdiag.store.writer import StoreWriter, existing_record, remove_store
+from trajdiag.store.writer import StoreWriter, remove_store
 
 Progress = Callable[[str], None]
 
@@ -128,11 +130,12 @@ def from_arrays(
     for line in [*said_of(given), *said_of_splits(columns.split), *suspicions(given)]:
         progress(line)
     path = Path(path)
+    folder = open_folder(path)
     if overwrite:
-        remove_store(path)
-    found = existing_record(path)
+        remove_store(folder)
+    found = existing_record(folder)
     if found is not None:
-        found.require_same(record, path)
+        found.require_same(record, folder.location)
     if found is not None and found.complete:
         progress(f"store {path} is there already, of the same arrays")
     else:

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from trajdiag.errors import StoreError
-from trajdiag.store.opening import MAKE_AGAIN
+from trajdiag.store.record import REPAIR
 from trajdiag.store.schema import HEAD
 
 VERSION = 1
@@ -115,7 +115,7 @@ def load_head(content: bytes, *, store: str, model_sha256: str) -> SavedHead:
         said = json.loads(json.loads(content[8 : 8 + length])["__metadata__"][_METADATA])
         version = said["version"]
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise StoreError(f"{damaged}: {error}; {MAKE_AGAIN}") from None
+        raise StoreError(f"{damaged}: {error}; {REPAIR}") from None
     if version != VERSION:
         raise StoreError(
             f"{HEAD} of store {store} has version {version}, this trajdiag reads {VERSION}; use "
@@ -130,18 +130,18 @@ def load_head(content: bytes, *, store: str, model_sha256: str) -> SavedHead:
         )
         golden = GoldenBatch(states=tensors["golden_states"], logits=tensors["golden_logits"])
     except (KeyError, TypeError, ValueError) as error:
-        raise StoreError(f"{damaged}: {error}; {MAKE_AGAIN}") from None
+        raise StoreError(f"{damaged}: {error}; {REPAIR}") from None
     if model != model_sha256:
         raise StoreError(
             f"{HEAD} of store {store} is of the model {model:.12}, its states are of "
-            f"{model_sha256[:12]}; {MAKE_AGAIN}"
+            f"{model_sha256[:12]}; {REPAIR}"
         )
     if _sha256(tensors) != recorded:
-        raise StoreError(f"{damaged}: it is not what was written; {MAKE_AGAIN}")
+        raise StoreError(f"{damaged}: it is not what was written; {REPAIR}")
     difference = golden.difference(head)
     if difference is not None:
         raise StoreError(
-            f"{HEAD} of store {store} does not give the model's logits: {difference}; {MAKE_AGAIN}"
+            f"{HEAD} of store {store} does not give the model's logits: {difference}; {REPAIR}"
         )
     return head
 

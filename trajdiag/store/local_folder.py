@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from trajdiag.errors import StoreError
@@ -80,9 +80,11 @@ class LocalFolder:
                 self.path.rename(self._discarded)
                 shutil.rmtree(self._discarded)
 
-    def fetch(self, sizes: Mapping[str, int], identity: str) -> tuple[Path, list[str]]:
-        del sizes, identity  # all is here
-        return self.path, []
+    def fetch(
+        self, keys: Sequence[str], identity: str, is_whole: Callable[[str, bytes], bool]
+    ) -> Path:
+        del keys, identity, is_whole  # all is here
+        return self.path
 
     def _make(self, folders: set[str]) -> None:
         """Make these folders, and their names durable."""
@@ -105,8 +107,8 @@ class LocalFolder:
             linked = entry.is_symlink()
             if linked and (entry.is_dir() or not self._is_inside(Path(entry.path))):
                 raise StoreError(
-                    f"{prefix}{entry.name} of store {self.path} is a link that leads out of it; put "
-                    "the file itself there"
+                    f"{prefix}{entry.name} of store {self.path} is a link that leads out of it; "
+                    "put the file itself there"
                 )
             if entry.is_dir():
                 yield from self._files(Path(entry.path), f"{prefix}{entry.name}/")

@@ -60,7 +60,7 @@ class MappedChunk:
         """Scattered examples into the rows `at` of `out`. Their pages stay mapped where that adds
         at most `room` bytes to the process; returned is the room that is left."""
         touched = self._row_bytes + _AROUND
-        step = max(1, PIECE // (4 * self._row_bytes if self._size <= PIECE else touched))
+        step = max(1, PIECE // (self._row_bytes if self._size <= PIECE else touched))
         for start in range(0, len(examples), step):
             part = examples[start : start + step]
             self._require_size()

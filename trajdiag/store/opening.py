@@ -1,72 +1,89 @@
-"""Opening a store: its metadata must be trajdiag's, whole, and what it was written with."""
+"""What is at a location: a store's record, its arrays' metadata, whether all files are there."""
 
 import json
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 
 from trajdiag.errors import StoreError
 from trajdiag.store.fingerprint import fingerprint
-from trajdiag.store.record import StoreRecord
-from trajdiag.store.schema import GROUP, SCHEMA_VERSION, ArraySpec
+from trajdiag.store.folder import Folder
+from trajdiag.store.journal import COMPLETE, RECORD_COPY
+from trajdiag.store.lock import is_lock
+from trajdiag.store.partial import PARTIAL
+from trajdiag.store.record import (
+    REPAIR,
+    StoreRecord,
+    VersionError,
+    parse_group_file,
+)
+from trajdiag.store.schema import GROUP, ArraySpec
 
-MAKE_AGAIN = "make it again with --overwrite"
-"""What to do about a damaged store."""
 
-
-def read_record(path: Path) -> StoreRecord:
-    """What the store at `path` says of itself. Raises StoreError where it is none of ours."""
-    if not path.is_dir():
-        raise StoreError(f"no store at {path}")
+def read_record(folder: Folder) -> StoreRecord:
+    """What the store in `folder` says of itself. Raises StoreError where it is none of ours."""
+    if not folder.exists():
+        raise StoreError(f"no store at {folder.location}")
     try:
-        group = json.loads((path / GROUP).read_text(encoding="utf-8"))
-        attributes = group["attributes"]["trajdiag"]
-        version = attributes["schema"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        raise StoreError(
-            f"{path} is not a store of trajdiag: its {GROUP} does not say so"
-        ) from None
-    if version != SCHEMA_VERSION:
-        raise StoreError(
-            f"store {path} has schema version {version}, this trajdiag reads {SCHEMA_VERSION}; "
-            "use the version that made it, or extract again"
-        )
-    try:
-        return StoreRecord.from_dict(attributes)
-    except TypeError as error:
-        raise StoreError(
-            f"store {path} is damaged: its attributes: {error}; {MAKE_AGAIN}"
-        ) from None
+        content = folder.read(GROUP)
+    except FileNotFoundError:
+        content = b""
+    return parse_group_file(content, folder.location)
 
 
-def read_spec(path: Path, name: str) -> ArraySpec:
+def existing_record(folder: Folder) -> StoreRecord | None:
+    """The record of the store in `folder`, from its second copy where the first is damaged; None
+    where nothing is there.
+
+    Raises StoreError where something else is.
+    """
+    keys = folder.sizes() if folder.exists() else {}
+    if not any(not is_lock(key) and not key.endswith(PARTIAL) for key in keys):
+        return None
+    for key in (GROUP, RECORD_COPY, COMPLETE):
+        try:
+            return parse_group_file(folder.read(key), folder.location)
+        except VersionError:
+            raise
+        except (StoreError, OSError):
+            continue
+    raise StoreError(
+        f"{folder.location} exists and is not a store of this version; choose another --name, or "
+        "move it away"
+    )
+
+
+def read_spec(folder: Folder, name: str) -> ArraySpec:
     """The spec of one array. Raises StoreError where its metadata is damaged."""
     try:
-        metadata = json.loads((path / name / GROUP).read_text(encoding="utf-8"))
-        return ArraySpec.from_metadata(name, metadata)
+        return ArraySpec.from_metadata(name, json.loads(folder.read(f"{name}/{GROUP}")))
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise StoreError(f"store {path} is damaged: array {name}: {error}; {MAKE_AGAIN}") from None
+        raise StoreError(
+            f"store {folder.location} is damaged: array {name}: {error}; {REPAIR}"
+        ) from None
 
 
-def require_as_recorded(path: Path, record: StoreRecord, specs: dict[str, ArraySpec]) -> None:
+def require_as_recorded(folder: Folder, record: StoreRecord, specs: dict[str, ArraySpec]) -> None:
     """The fingerprint covers the metadata too: shapes, types, model, task and checksums."""
     found = fingerprint(record=record, specs=specs.values(), checksums=record.checksums)
     if found != record.fingerprint:
         raise StoreError(
-            f"store {path} is damaged: its metadata is not what it was made with; {MAKE_AGAIN}"
+            f"store {folder.location} is damaged: its metadata is not what it was made with; "
+            f"{REPAIR}"
         )
 
 
-def require_chunks(path: Path, spec: ArraySpec) -> None:
-    """Raise StoreError unless every chunk file of an array is there, at its full size."""
-    for key in spec.chunk_keys():
-        file = path / spec.name / key
-        try:
-            size = file.stat().st_size
-        except OSError:
+def require_files(
+    folder: Folder, sizes: Mapping[str, int], spec: ArraySpec, keys: Iterable[str]
+) -> None:
+    """Raise StoreError unless these chunk files of an array are among `sizes` (bytes by key of the
+    store), whole."""
+    for key in keys:
+        size = sizes.get(f"{spec.name}/{key}")
+        if size is None:
             raise StoreError(
-                f"store {path} is damaged: {spec.name}/{key} is missing; {MAKE_AGAIN}"
-            ) from None
-        if not spec.is_string and size != spec.chunk_bytes:
+                f"store {folder.location} is damaged: {spec.name}/{key} is missing; {REPAIR}"
+            )
+        if spec.has_plain_files and size != spec.chunk_bytes:
             raise StoreError(
-                f"store {path} is damaged: {spec.name}/{key} has {size} bytes, "
-                f"not {spec.chunk_bytes}; {MAKE_AGAIN}"
+                f"store {folder.location} is damaged: {spec.name}/{key} has {size} bytes, "
+                f"not {spec.chunk_bytes}; {REPAIR}"
             )

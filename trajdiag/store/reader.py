@@ -1,4 +1,4 @@
-"""Reading a complete store: by split, by loop, in batches, never whole; it writes nothing."""
+"""Reading a store: by split, by loop, in batches, never whole; it writes nothing."""
 
 import copy
 import os
@@ -12,18 +12,12 @@ import numpy as np
 from trajdiag.cachedir import find_store, store_name
 from trajdiag.errors import NonFiniteError, StoreError, UnknownNameError
 from trajdiag.signals.registry import SIGNALS
-from trajdiag.store import strings
-from trajdiag.store.chunk_files import ChunkFiles
-from trajdiag.store.fingerprint import array_checksum, crc32c, fingerprint
 from trajdiag.store.finite import first_non_finite
-from trajdiag.store.opening import (
-    MAKE_AGAIN,
-    read_record,
-    read_spec,
-    require_as_recorded,
-    require_chunks,
-)
-from trajdiag.store.record import StoreRecord
+from trajdiag.store.folder import Folder, open_folder
+from trajdiag.store.journal import Journal, read_journal
+from trajdiag.store.local_folder import LocalFolder
+from trajdiag.store.opening import read_record, read_spec, require_as_recorded, require_files
+from trajdiag.store.record import REPAIR, StoreRecord
 from trajdiag.store.schema import (
     COVARIATE,
     GATE,
@@ -34,6 +28,7 @@ from trajdiag.store.schema import (
     VOCABULARY,
     ArraySpec,
 )
+from trajdiag.store.store_files import StoreFiles
 from trajdiag.store.vocabulary import vocabulary_logits
 
 if TYPE_CHECKING:
@@ -52,43 +47,112 @@ class Store:
     Examples are numbered in store order; `rows` arguments take such numbers. Loops count from 1.
     """
 
-    def __init__(self, path: Path, record: StoreRecord, specs: dict[str, ArraySpec]) -> None:
-        self.path = path
+    def __init__(
+        self,
+        folder: Folder,
+        record: StoreRecord,
+        specs: dict[str, ArraySpec],
+        journal: Journal | None = None,
+    ) -> None:
+        """`journal` is given of an unfinished store, of which the recorded blocks are seen."""
+        self._folder = folder
         self.record = record
         self._specs = specs
-        self._chunks = ChunkFiles(path)
+        self._journal = journal
         self._rows: np.ndarray | None = None
-        self._unchanged: set[str] = set()
+        self._files = StoreFiles(folder, record, specs, journal)
         self._derived: dict[str, dict[str, np.ndarray]] = {}
+        if journal is not None:
+            size, count = self.block_examples, specs["hidden"].shape[0]
+            blocks = [np.arange(b * size, min((b + 1) * size, count)) for b in journal.blocks]
+            self._rows = np.sort(np.concatenate(blocks))
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> "Store":
-        """The store at `path`.
+    def open(
+        cls,
+        location: str | os.PathLike[str],
+        *,
+        unfinished: bool = False,
+        cache_dir: str | os.PathLike[str] | None = None,
+    ) -> "Store":
+        """The store at a path or URL.
 
-        Raises StoreError where it is absent, foreign, unfinished, of another schema version, or
-        lacks bytes.
+        An `unfinished` one is refused unless asked for, and shows the examples whose blocks were
+        recorded when it was opened. Blocks of a far store are kept under `cache_dir` while they are
+        read. Raises StoreError where the store is absent, foreign, unfinished, of another schema
+        version, or lacks bytes.
         """
-        path = Path(path)
-        record = read_record(path)
-        if not record.complete:
+        folder = open_folder(location, cache_dir)
+        record = read_record(folder)
+        if not record.complete and not unfinished:
             raise StoreError(
-                f"store {path} is unfinished; run the command that began it again: "
+                f"store {folder.location} is unfinished; run the command that began it again: "
                 f"{' ; '.join(record.commands) or 'the same extraction'}"
             )
-        specs = {name: read_spec(path, name) for name in record.checksums}
-        require_as_recorded(path, record, specs)
+        sizes = folder.sizes()
+        if record.complete:
+            specs = {name: read_spec(folder, name) for name in record.checksums}
+            require_as_recorded(folder, record, specs)
+            for spec in specs.values():
+                require_files(folder, sizes, spec, spec.chunk_keys())
+            return cls(folder, record, specs)
+        journal = read_journal(folder)
+        if journal.columns is None or not journal.blocks:
+            raise StoreError(f"store {folder.location} is unfinished and holds no block so far")
+        specs = {}
+        for name in dict.fromkeys(name for entry in journal for name in entry.files):
+            specs[name] = read_spec(folder, name)
         for spec in specs.values():
-            require_chunks(path, spec)
-        return cls(path, record, specs)
+            blocks = journal.blocks if len(spec.shape) > 1 else ()
+            keys = [key for block in blocks for key in spec.block_keys(block)]
+            require_files(folder, sizes, spec, keys or spec.chunk_keys())
+        return cls(folder, record, specs, journal)
+
+    @property
+    def location(self) -> str:
+        """Its path or URL."""
+        return self._folder.location
+
+    @property
+    def identity(self) -> str:
+        """The same for two locations of one store."""
+        return self._folder.identity
+
+    @property
+    def path(self) -> Path:
+        """Its folder. Raises StoreError where it is not on this machine's file system."""
+        if not isinstance(self._folder, LocalFolder):
+            raise StoreError(f"store {self.location} has no folder on this machine")
+        return self._folder.path
 
     @property
     def name(self) -> str:
-        return store_name(self.path)
+        return store_name(self.location)
+
+    @property
+    def missing(self) -> list[int]:
+        """The blocks of an unfinished store that were not recorded when it was opened."""
+        there = range(self.blocks) if self._journal is None else self._journal.blocks
+        return [block for block in range(self.blocks) if block not in there]
+
+    @property
+    def blocks(self) -> int:
+        return self._specs["hidden"].grid[0]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all its files."""
+        return sum(self._folder.sizes().values())
 
     @property
     def fingerprint(self) -> str:
-        """The content fingerprint written at completion."""
-        return self.record.fingerprint or ""
+        """The content fingerprint written at completion. Raises StoreError before."""
+        if not self.record.complete or self.record.fingerprint is None:
+            raise StoreError(
+                f"store {self.location} is unfinished: {self.blocks - len(self.missing)} of "
+                f"{self.blocks} blocks are there, and it is identified by all of them"
+            )
+        return self.record.fingerprint
 
     @property
     def loops(self) -> int:
@@ -272,7 +336,7 @@ class Store:
         if name not in self.signal_names:
             raise UnknownNameError(f"signal of store {self.name}:", name, self.signal_names)
         if name in self.kept_signals:
-            self._require_unchanged(SIGNAL + name)
+            self._files.require_unchanged(self._specs[SIGNAL + name])
             return self.numpy(SIGNAL + name, split=split)
         if split is not None:
             return self._derive(split)[name].copy()
@@ -348,11 +412,9 @@ class Store:
     def _attachment(self, name: str) -> bytes:
         """The content of a whole file beside the arrays. Raises StoreError where there is none."""
         try:
-            return (self.path / name).read_bytes()
-        except OSError as error:
-            raise StoreError(
-                f"store {self.name} has no {name}: {error.strerror}; {MAKE_AGAIN}"
-            ) from None
+            return self._folder.read(name)
+        except FileNotFoundError:
+            raise StoreError(f"store {self.location} has no {name}; {REPAIR}") from None
 
     def to_pandas(
         self, split: str | None = None, signals: Sequence[str] | None = None
@@ -361,15 +423,6 @@ class Store:
         from trajdiag.store.table import to_pandas
 
         return to_pandas(self, split, signals)
-
-    def compute_fingerprint(self) -> str:
-        """The fingerprint of the bytes on disk: equals `fingerprint` unless something changed."""
-        checksums = {}
-        for name, spec in self._specs.items():
-            folder = self.path / name
-            crcs = (crc32c((folder / key).read_bytes()) for key in spec.chunk_keys())
-            checksums[name] = array_checksum(crcs)
-        return fingerprint(record=self.record, specs=self._specs.values(), checksums=checksums)
 
     def _derive(self, split: str) -> dict[str, np.ndarray]:
         """Every signal of the split that is not kept."""
@@ -381,40 +434,13 @@ class Store:
             self._derived[split] = derive_signals(self, names, split)
         return self._derived[split]
 
-    def _require_unchanged(self, name: str) -> None:
-        """Compare the bytes of a small array with its checksum, once."""
-        if name in self._unchanged:
-            return
-        files = (self.path / name / key for key in self._specs[name].chunk_keys())
-        found = array_checksum(crc32c(file.read_bytes()) for file in files)
-        if found != self.record.checksums[name]:
-            raise StoreError(
-                f"store {self.path} is damaged: {name} is not what was written; {MAKE_AGAIN}"
-            )
-        self._unchanged.add(name)
-
     def _spec(self, array: str) -> ArraySpec:
         if array not in self._specs:
             raise UnknownNameError(f"array of store {self.name}:", array, self._specs)
         return self._specs[array]
 
     def _column(self, name: str) -> np.ndarray:
-        spec = self._spec(name)
-        self._require_unchanged(name)
-        parts = []
-        for index, key in enumerate(spec.chunk_keys()):
-            file = self.path / name / key
-            count = min(spec.chunk[0], spec.shape[0] - index * spec.chunk[0])
-            if spec.is_string:
-                try:
-                    parts.append(strings.decode(file.read_bytes(), count))
-                except ValueError as error:
-                    raise StoreError(
-                        f"store {self.path} is damaged: {name}/{key}: {error}"
-                    ) from error
-            else:
-                parts.append(np.fromfile(file, spec.disk_dtype, count))
-        return np.concatenate(parts)
+        return self._files.column(self._spec(name))
 
     def _read(
         self, array: str, split: str | None, rows: np.ndarray | None, loop: int | None
@@ -428,7 +454,7 @@ class Store:
         if len(spec.shape) == 1:
             return self._column(array)[rows]
         loops = range(self.loops) if loop is None else range(loop - 1, loop)
-        found = self._chunks.read(spec, rows, loops, self._require_finite)
+        found = self._files.read(spec, rows, loops, self._require_finite)
         return found if loop is None else found[:, 0]
 
     def _logits_by_loop(self, rows: np.ndarray) -> Iterator[tuple[slice, int, np.ndarray]]:
@@ -455,8 +481,8 @@ class Store:
         if row is not None:
             example = self.ids[int(rows[row])]
             raise NonFiniteError(
-                f"{spec.name} of example {example} at loop {loop + 1} of store {self.path} is NaN "
-                f"or infinite, so the file has changed since it was written; {MAKE_AGAIN}"
+                f"{spec.name} of example {example} at loop {loop + 1} of store {self.location} is "
+                f"NaN or infinite, so the file has changed since it was written; {REPAIR}"
             )
 
 
@@ -468,4 +494,6 @@ def open_store(
 
     Raises UnknownNameError listing the stores there are, and what `Store.open` raises.
     """
-    return store if isinstance(store, Store) else Store.open(find_store(store, cache_dir))
+    if isinstance(store, Store):
+        return store
+    return Store.open(find_store(store, cache_dir), cache_dir=cache_dir)

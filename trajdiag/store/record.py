@@ -4,10 +4,19 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from trajdiag.errors import ConfigError
+from trajdiag.errors import ConfigError, StoreError
+from trajdiag.store.checksum import crc32c
+from trajdiag.store.schema import GROUP, SCHEMA_VERSION, group_metadata, metadata_file
+
+RECORD, CHECK = "trajdiag", "trajdiag_crc32c"
+REPAIR = "run the extraction that made it again, which makes what is damaged anew"
+"""What to do about a damaged store."""
+
+
+class VersionError(StoreError):
+    """A store of another schema version."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +44,9 @@ class StoreRecord:
     complete: bool = False
     fingerprint: str | None = None
     checksums: dict[str, str] = field(default_factory=dict)
-    """Of each array: SHA-256 over its chunk files' CRC-32C, in C order of the chunk grid."""
+    """Of each array: SHA-256 over its chunks' CRC-32C, in C order of the chunk grid."""
+    attachments: dict[str, int] = field(default_factory=dict)
+    """The CRC-32C of whole files beside the arrays, by name."""
 
     def identity(self) -> dict[str, Any]:
         """What must agree for an unfinished store to be resumed."""
@@ -54,12 +65,13 @@ class StoreRecord:
         keys = [key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key)]
         return [f"{key} ({mine.get(key)} -> {theirs.get(key)})" for key in keys]
 
-    def require_same(self, wanted: "StoreRecord", path: Path) -> None:
-        """Raise ConfigError where the store at `path`, whose record this is, is not `wanted`."""
+    def require_same(self, wanted: "StoreRecord", location: str) -> None:
+        """Raise ConfigError where the store at `location`, whose record this is, is not
+        `wanted`."""
         differences = self.differences(wanted)
         if differences:
             raise ConfigError(
-                f"store {path} was made with other options: {', '.join(differences)}; "
+                f"store {location} was made with other options: {', '.join(differences)}; "
                 "choose another --name, or --overwrite it"
             )
 
@@ -77,8 +89,51 @@ class StoreRecord:
         return record
 
 
+def group_attributes(record: StoreRecord) -> dict[str, Any]:
+    """The record, and a CRC-32C of it."""
+    values = record.to_dict()
+    return {RECORD: values, CHECK: _check(values)}
+
+
+def group_file(record: StoreRecord) -> bytes:
+    """The zarr.json of a store's group."""
+    return metadata_file(group_metadata(group_attributes(record)))
+
+
+def parse_group_file(content: bytes, location: str) -> StoreRecord:
+    """The record in a store's zarr.json.
+
+    Raises StoreError where the file is none of ours, has changed, or is of another version.
+    """
+    try:
+        attributes = json.loads(content)["attributes"]
+        values, check = attributes[RECORD], attributes.get(CHECK)
+        version = values["schema"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise StoreError(
+            f"{location} is not a store of trajdiag: its {GROUP} does not say so"
+        ) from None
+    if version != SCHEMA_VERSION:
+        newer = isinstance(version, int) and version > SCHEMA_VERSION
+        raise VersionError(
+            f"store {location} has schema version {version}, this trajdiag reads {SCHEMA_VERSION}; "
+            + ("install a newer trajdiag" if newer else "extract again")
+        )
+    try:
+        record = StoreRecord.from_dict(values)
+        if check != _check(values):
+            raise TypeError("the record is not what was written")
+    except TypeError as error:
+        raise StoreError(f"store {location} is damaged: {GROUP}: {error}; {REPAIR}") from None
+    return record
+
+
+def _check(values: Mapping[str, Any]) -> int:
+    return crc32c(json.dumps(values, sort_keys=True, separators=(",", ":")).encode())
+
+
 _TYPES: dict[Any, tuple[str, ...]] = {
-    dict: ("model", "task", "config", "versions", "checksums"),
+    dict: ("model", "task", "config", "versions", "checksums", "attachments"),
     list: ("commands",),
     str: ("compute_dtype", "store_dtype", "batch_order", "created"),
     str | None: ("fingerprint",),

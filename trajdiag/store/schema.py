@@ -5,6 +5,7 @@ array (of one loop, for `hidden` and `logits`), uncompressed and C-ordered, so t
 opens it and a memory map reads it. Chunk keys are flat (`c.BLOCK.LOOP.0`): one folder per array.
 """
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -63,10 +64,17 @@ class ArraySpec:
     shape: tuple[int, ...]
     chunk: tuple[int, ...]
     dimension_names: tuple[str, ...]
+    zstd: int | None = None
+    """The level at which chunk files are compressed; None for the array's own bytes."""
 
     @property
     def is_string(self) -> bool:
         return self.dtype == _STRING
+
+    @property
+    def has_plain_files(self) -> bool:
+        """Whether each chunk file is the chunk's numbers, in C order."""
+        return not self.is_string and self.zstd is None
 
     @property
     def disk_dtype(self) -> np.dtype[Any]:
@@ -91,6 +99,10 @@ class ArraySpec:
         """The names of the chunk files that hold a block's examples, in loop order."""
         return [self.key((block, *rest)) for rest in np.ndindex(self.grid[1:])]
 
+    def entry_keys(self, block: int | None) -> list[str]:
+        """The chunk files that an entry of the journal names: of a block, or of the columns."""
+        return self.chunk_keys() if block is None else self.block_keys(block)
+
     @staticmethod
     def key(index: Sequence[int]) -> str:
         return ".".join(["c", *map(str, index)])
@@ -98,13 +110,18 @@ class ArraySpec:
     def metadata(self) -> dict[str, Any]:
         """The array's zarr.json."""
         if self.is_string:
-            data_type, fill, codec = "string", "", {"name": "vlen-utf8", "configuration": {}}
+            data_type, fill = "string", ""
+            codec: dict[str, Any] = {"name": "vlen-utf8", "configuration": {}}
         else:
             data_type = self.disk_dtype.name
             fill = 0.0 if self.disk_dtype.kind == "f" else 0
             codec = {"name": "bytes"}
             if self.disk_dtype.itemsize > 1:
-                codec["configuration"] = {"endian": "little"}  # pyright: ignore[reportArgumentType]
+                codec["configuration"] = {"endian": "little"}
+        codecs: list[dict[str, Any]] = [codec]
+        if self.zstd is not None:
+            of_zstd = {"level": self.zstd, "checksum": False}
+            codecs.append({"name": "zstd", "configuration": of_zstd})
         return {
             "zarr_format": 3,
             "node_type": "array",
@@ -113,7 +130,7 @@ class ArraySpec:
             "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(self.chunk)}},
             "chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}},
             "fill_value": fill,
-            "codecs": [codec],
+            "codecs": codecs,
             "attributes": {"trajdiag_dtype": self.dtype},
             "dimension_names": list(self.dimension_names),
             "storage_transformers": [],
@@ -128,6 +145,10 @@ class ArraySpec:
             shape=tuple(int(n) for n in metadata["shape"]),
             chunk=tuple(int(n) for n in metadata["chunk_grid"]["configuration"]["chunk_shape"]),
             dimension_names=tuple(str(n) for n in metadata["dimension_names"]),
+            zstd=next(
+                (c["configuration"]["level"] for c in metadata["codecs"] if c["name"] == "zstd"),
+                None,
+            ),
         )
         for field in ("data_type", "codecs", "chunk_key_encoding"):
             if spec.metadata()[field] != metadata[field]:
@@ -194,9 +215,15 @@ def largest_kept(logits: str, vocab_size: int) -> int:
 
 
 def block_specs(
-    arrays: Sequence[LoopArray], *, examples: int, loops: int, signals: Sequence[str]
+    arrays: Sequence[LoopArray],
+    *,
+    examples: int,
+    loops: int,
+    signals: Sequence[str],
+    zstd: int | None = None,
 ) -> dict[str, ArraySpec]:
-    """The arrays that are written block by block, with one for each of `signals`.
+    """The arrays that are written block by block, with one for each of `signals`, compressed at
+    level `zstd`, or not where it is None.
 
     Raises ConfigError where there is no depth to choose, nothing to decide, or no example.
     """
@@ -223,6 +250,7 @@ def block_specs(
             shape=(examples, loops, *size),
             chunk=(block, 1, *size) if size else (block, loops),
             dimension_names=("example", "loop", *([array.dimension] if size else [])),
+            zstd=zstd,
         )
     return specs
 
@@ -241,3 +269,8 @@ def column_spec(name: str, dtype: str, examples: int) -> ArraySpec:
 def group_metadata(attributes: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """A group's zarr.json."""
     return {"zarr_format": 3, "node_type": "group", "attributes": dict(attributes or {})}
+
+
+def metadata_file(metadata: Mapping[str, Any]) -> bytes:
+    """The bytes of a zarr.json."""
+    return json.dumps(metadata, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n"

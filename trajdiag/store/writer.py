@@ -1,76 +1,77 @@
 """Writing a store so that a kill at any moment loses at most the block being written.
 
-A block's chunk files are written and synced first; then one line in the journal says that they are
-there, with their checksums. What the journal does not name does not exist. The journal's first line
-does the same for the per-example columns. Completion replaces the group's zarr.json and removes the
-journal.
+A block's chunk files are written and synced first; then an entry of the journal says that they are
+there, with their checksums. The journal's first entry does the same for the per-example columns.
+Several processes may write one store, each the blocks of its shard; whoever finds that nothing is
+missing completes it, by replacing the group's zarr.json.
 """
 
 import dataclasses
-import fcntl
-import json
 import os
-import shutil
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 
 from trajdiag.errors import ConfigError, StoreError
-from trajdiag.store import durable
+from trajdiag.store.checksum import array_checksum, crc32c
 from trajdiag.store.columns import Columns, column_chunks
-from trajdiag.store.fingerprint import array_checksum, crc32c, fingerprint
-from trajdiag.store.record import StoreRecord
-from trajdiag.store.schema import GROUP, ArraySpec, group_metadata
-
-JOURNAL = "journal.jsonl"
-_COLUMNS = "columns"
-_DISCARDED = ".discarded"
+from trajdiag.store.compression import compressed
+from trajdiag.store.fingerprint import fingerprint
+from trajdiag.store.folder import Content, Folder, open_folder
+from trajdiag.store.journal import (
+    COMPLETE,
+    RECORD_COPY,
+    Entry,
+    Journal,
+    journal_keys,
+    read_journal,
+    record_entry,
+)
+from trajdiag.store.lock import Lock
+from trajdiag.store.opening import existing_record
+from trajdiag.store.partial import PARTIAL
+from trajdiag.store.record import StoreRecord, group_file
+from trajdiag.store.schema import GROUP, ArraySpec, group_metadata, metadata_file
+from trajdiag.store.shard import WHOLE, Shard
 
 
 class StoreWriter:
-    """A store being written, or resumed; one process at a time.
+    """A shard of a store being written, or resumed; one process at a time.
 
-    `pending` lists the blocks that are not yet there. Write each with `write_block`, then `finish`.
+    `pending` lists the shard's blocks that are not yet there. Write each with `write_block`, then
+    `finish`.
     """
 
     def __init__(
         self,
-        path: Path,
+        location: str | os.PathLike[str] | Folder,
         *,
         record: StoreRecord,
         columns: Columns,
         specs: Mapping[str, ArraySpec],
-        attachments: Mapping[str, bytes | memoryview] | None = None,
+        attachments: Mapping[str, Content] | None = None,
+        shard: Shard = WHOLE,
     ) -> None:
-        """Create the store at `path`, or take up an unfinished one of the same identity.
+        """Create the store at `location`, or take up an unfinished one of the same identity.
 
-        Raises StoreError where `path` holds something else or cannot be written, ConfigError where
-        it holds a store of another identity, or a complete one.
+        `attachments` are whole files beside the arrays. Raises StoreError where `location` holds
+        something else, cannot be written, or is being written; ConfigError where it holds a store
+        of another identity, or a complete one.
         """
-        self.path = path
+        is_place = isinstance(location, str | os.PathLike)
+        self._folder = open_folder(location) if is_place else location
+        self.location = self._folder.location
         self.specs = dict(specs)
+        self._shard = shard
         self._columns = columns.arrays()
         self._attachments = dict(attachments or {})
-        """Whole files beside the arrays, by name."""
-        self._journal: int | None = None
-        found = existing_record(path)
-        if found is not None:
-            found.require_same(record, path)
-            if found.complete:
-                raise ConfigError(f"store {path} is complete; --overwrite makes it again")
-            # the record on disk stays: a store keeps the time at which it was begun
-            record = found
-        self.record = record
-        if found is None:
-            with durable.disk_errors(path):
-                path.mkdir(parents=True, exist_ok=True)
-            self._write_group(record)
-        self._lock()
+        self.record = self._create(record)
+        self._lock = Lock(self._folder, shard)
         try:
-            self._checksums = self._read_journal()
-            if _COLUMNS in self._checksums:
-                self._require_same_columns()
+            self._folder.remove_leftovers()
+            self._journal = self._read_journal()
+            if self._journal.columns is not None:
+                self._require_same_columns(self._journal.columns)
                 if not self._columns_are_whole():
                     self._create_arrays()
             self._drop_damaged_blocks()
@@ -84,8 +85,9 @@ class StoreWriter:
 
     @property
     def pending(self) -> list[int]:
-        """The blocks that are still to be written."""
-        return [block for block in range(self.blocks) if str(block) not in self._checksums]
+        """The shard's blocks that are still to be written."""
+        there = self._journal.blocks
+        return [block for block in self._shard.blocks(self.blocks) if block not in there]
 
     def rows(self, block: int) -> range:
         """The examples of a block."""
@@ -102,43 +104,59 @@ class StoreWriter:
         disk, padded to the full block: [loop, example, ...] for `hidden` and `logits`, [example,
         loop] for the others.
         """
-        if _COLUMNS not in self._checksums:
+        if self._lock.is_lost:
+            raise StoreError(
+                f"another process took this one for dead and writes {self._shard} of "
+                f"{self.location}; run the same command again once it has ended"
+            )
+        if self._journal.columns is None:
             self._create_arrays()
+        content: dict[str, list[int]] = {}
+        files: dict[str, Content] = {}
         sums: dict[str, list[int]] = {}
-        files: dict[Path, memoryview] = {}
         for name, spec in self.specs.items():
             keys = spec.block_keys(block)
-            chunks = _chunks(arrays[name], spec, len(keys))
-            sums[name] = [crc32c(chunk) for chunk in chunks]
-            files |= {self.path / name / key: c for key, c in zip(keys, chunks, strict=True)}
-        durable.write_files(files)
-        self._commit(str(block), sums)
+            chunks: list[Content] = list(_chunks(arrays[name], spec, len(keys)))
+            content[name] = sums[name] = [crc32c(chunk) for chunk in chunks]
+            if spec.zstd is not None:
+                chunks = [compressed(chunk, spec.zstd) for chunk in chunks]
+                sums[name] = [crc32c(chunk) for chunk in chunks]
+            files |= {f"{name}/{key}": chunk for key, chunk in zip(keys, chunks, strict=True)}
+        self._folder.write(files)
+        self._record(Entry(block=block, files=sums, content=content))
 
-    def finish(self) -> StoreRecord:
-        """Mark the store complete, and give its record with the fingerprint."""
+    def missing(self) -> list[int]:
+        """The blocks, of any shard, that nobody has recorded so far."""
+        there = self._read_journal().blocks
+        return [block for block in range(self.blocks) if block not in there]
+
+    def finish(self) -> StoreRecord | None:
+        """Mark the store complete, and give its record with the fingerprint; None where blocks of
+        other shards are missing."""
         if self.pending:
-            raise StoreError(f"store {self.path} lacks blocks {self.pending}")
-        columns = self._checksums[_COLUMNS]
+            raise StoreError(f"store {self.location} lacks blocks {self.pending}")
+        journal = self._read_journal()
+        if journal.columns is None or len(journal.blocks) < self.blocks:
+            return None
+        columns = journal.columns.content
         checksums = {name: array_checksum(columns[name]) for name in self._columns}
         for name in self.specs:
-            blocks = (self._checksums[str(block)][name] for block in range(self.blocks))
+            blocks = (journal.blocks[block].content[name] for block in range(self.blocks))
             checksums[name] = array_checksum(crc for block in blocks for crc in block)
         specs = [spec for spec, _ in self._columns.values()] + list(self.specs.values())
         mark = fingerprint(record=self.record, specs=specs, checksums=checksums)
         self.record = dataclasses.replace(
             self.record, complete=True, fingerprint=mark, checksums=checksums
         )
-        self._write_group(self.record)
-        (self.path / JOURNAL).unlink()
-        durable.sync_folder(self.path)
+        self._folder.write({COMPLETE: journal.complete_file(self.record)})
+        self._folder.write({GROUP: group_file(self.record)})
+        tidy(self._folder)
         self.close()
         return self.record
 
     def close(self) -> None:
-        """Let another process take up the store."""
-        if self._journal is not None:
-            os.close(self._journal)
-            self._journal = None
+        """Let another process take up the shard."""
+        self._lock.release()
 
     def __enter__(self) -> "StoreWriter":
         return self
@@ -146,147 +164,135 @@ class StoreWriter:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _write_group(self, record: StoreRecord) -> None:
-        attributes = {"trajdiag": record.to_dict()}
-        durable.write_file(self.path / GROUP, _json(group_metadata(attributes)))
+    def _create(self, record: StoreRecord) -> StoreRecord:
+        """The record of the store that is there, or that is hereby begun: a store keeps the time
+        at which it was."""
+        found = existing_record(self._folder)
+        if found is None:
+            self._folder.create(GROUP, group_file(record))
+            found = existing_record(self._folder)
+            assert found is not None
+        found.require_same(record, self.location)
+        if found.complete:
+            raise ConfigError(f"store {self.location} is complete; --overwrite makes it again")
+        self._folder.create(RECORD_COPY, group_file(found))
+        return found
 
-    def _lock(self) -> None:
-        with durable.disk_errors(self.path):
-            self._journal = os.open(
-                self.path / JOURNAL, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666
-            )
-        try:
-            fcntl.flock(self._journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self.close()
-            raise StoreError(
-                f"another process is writing {self.path}; wait for it, or stop it"
-            ) from None
+    def _read_journal(self) -> Journal:
+        return read_journal(self._folder, self.blocks)
 
-    def _read_journal(self) -> dict[str, dict[str, list[int]]]:
-        """Checksums by block; a torn last line is cut off."""
-        assert self._journal is not None
-        whole, checksums = 0, {}
-        for line in (self.path / JOURNAL).read_bytes().splitlines(keepends=True):
-            if not line.endswith(b"\n"):
-                break
-            try:
-                entry = json.loads(line)
-                checksums[str(entry["block"])] = dict(entry["crc32c"])
-            except (ValueError, KeyError, TypeError):
-                break
-            whole += len(line)
-        os.truncate(self._journal, whole)
-        return checksums
+    def _record(self, entry: Entry) -> None:
+        record_entry(self._folder, self._shard.name, entry)
+        self._journal.add(entry)
 
-    def _commit(self, block: str, sums: dict[str, list[int]]) -> None:
-        assert self._journal is not None
-        with durable.disk_errors(self.path):
-            line = json.dumps({"block": block, "crc32c": sums}, separators=(",", ":"))
-            durable.append(self._journal, line.encode() + b"\n")
-        self._checksums[block] = sums
+    def _array_specs(self) -> dict[str, ArraySpec]:
+        return {name: spec for name, (spec, _) in self._columns.items()} | self.specs
+
+    def _metadata(self) -> dict[str, bytes]:
+        """Every array's and inner group's zarr.json."""
+        specs = self._array_specs()
+        groups = {name.rpartition("/")[0] for name in specs} - {""}
+        return {f"{group}/{GROUP}": metadata_file(group_metadata()) for group in groups} | {
+            f"{name}/{GROUP}": metadata_file(spec.metadata()) for name, spec in specs.items()
+        }
+
+    def _column_files(self) -> dict[str, Content]:
+        return {
+            f"{name}/{key}": chunk
+            for name, (spec, values) in self._columns.items()
+            for key, chunk in column_chunks(spec, values).items()
+        }
 
     def _create_arrays(self) -> None:
-        """Make every array's folder and metadata, and write the per-example columns."""
-        specs = {name: spec for name, (spec, _) in self._columns.items()} | self.specs
-        groups = {str(Path(name).parent) for name in specs} - {"."}
-        with durable.disk_errors(self.path):
-            for name in specs:
-                (self.path / name).mkdir(parents=True, exist_ok=True)
-        files = {self.path / group / GROUP: _json(group_metadata()) for group in groups}
-        sums: dict[str, list[int]] = {}
-        for name, spec in specs.items():
-            files[self.path / name / GROUP] = _json(spec.metadata())
-            if name in self._columns:
-                chunks = column_chunks(spec, self._columns[name][1])
-                sums[name] = [crc32c(chunk) for chunk in chunks.values()]
-                files |= {self.path / name / key: chunk for key, chunk in chunks.items()}
-        files |= {self.path / name: content for name, content in self._attachments.items()}
-        durable.write_files(files)
-        for folder in {self.path, self.path.parent, *(self.path / group for group in groups)}:
-            with durable.disk_errors(folder):
-                durable.sync_folder(folder)
-        self._commit(_COLUMNS, sums)
+        """Write every array's metadata, the per-example columns and the attachments."""
+        attached = {name: crc32c(content) for name, content in self._attachments.items()}
+        if attached != self.record.attachments:  # by a shard on a machine that rounds otherwise
+            self.record = dataclasses.replace(self.record, attachments=attached)
+            self._folder.write(dict.fromkeys((RECORD_COPY, GROUP), group_file(self.record)))
+        self._folder.write({**self._metadata(), **self._column_files(), **self._attachments})
+        sums = self._column_sums()
+        self._record(Entry(block=None, files=sums, content=sums))
 
-    def _require_same_columns(self) -> None:
+    def _column_sums(self) -> dict[str, list[int]]:
+        return {
+            name: [crc32c(chunk) for chunk in column_chunks(spec, values).values()]
+            for name, (spec, values) in self._columns.items()
+        }
+
+    def _require_same_columns(self, entry: Entry) -> None:
         """A task that gives other examples the second time must not be mixed with the first."""
-        for name, (spec, values) in self._columns.items():
-            found = [crc32c(chunk) for chunk in column_chunks(spec, values).values()]
-            if found != self._checksums[_COLUMNS].get(name):
+        for name, sums in self._column_sums().items():
+            if sums != entry.content.get(name):
                 raise ConfigError(
-                    f"store {self.path} was begun with other examples: {name} differs; a task must "
-                    "make the same examples every time. --overwrite begins again"
+                    f"store {self.location} was begun with other examples: {name} differs; a task "
+                    "must make the same examples every time. --overwrite begins again"
                 )
 
     def _columns_are_whole(self) -> bool:
-        """Whether every array's metadata and every column are what they were written as."""
-        specs = {name: spec for name, (spec, _) in self._columns.items()} | self.specs
-        metadata = all(
-            _content(self.path / name / GROUP) == _json(spec.metadata())
-            for name, spec in specs.items()
-        )
-        return metadata and all(
-            _content(self.path / name / key) == chunk
-            for name, (spec, values) in self._columns.items()
-            for key, chunk in column_chunks(spec, values).items()
-        )
+        """Whether every array's metadata, every column and attachment is what was written."""
+        try:
+            return all(
+                self._folder.read(key) == content
+                for key, content in {**self._metadata(), **self._column_files()}.items()
+            ) and all(
+                crc32c(self._folder.read(name)) == self.record.attachments.get(name)
+                for name in self._attachments
+            )
+        except FileNotFoundError:
+            return False
 
     def _drop_damaged_blocks(self) -> None:
-        """Forget blocks whose files are not what the journal says: they are written again."""
-        for block in [key for key in self._checksums if key != _COLUMNS]:
-            sums = self._checksums[block]
-            if not all(
-                self._is_whole(spec, int(block), sums[name]) for name, spec in self.specs.items()
+        """Forget blocks of the shard whose files are not what the journal says: they are written
+        again."""
+        sizes = self._folder.sizes()
+        for block in self._shard.blocks(self.blocks):
+            entry = self._journal.blocks.get(block)
+            if entry is not None and not self._is_whole(block, entry, sizes):
+                del self._journal.blocks[block]
+
+    def _is_whole(self, block: int, entry: Entry, sizes: Mapping[str, int]) -> bool:
+        for name, spec in self.specs.items():
+            keys = [f"{name}/{key}" for key in spec.block_keys(block)]
+            if len(entry.files.get(name, ())) != len(keys) or not all(k in sizes for k in keys):
+                return False
+            if spec.has_plain_files and any(sizes[key] != spec.chunk_bytes for key in keys):
+                return False
+            # an object store checks its objects itself, and reading all would cost as much as they
+            if self._folder.appends and [file_sum(self._folder, key) for key in keys] != list(
+                entry.files[name]
             ):
-                del self._checksums[block]
-
-    def _is_whole(self, spec: ArraySpec, block: int, sums: list[int]) -> bool:
-        files = [self.path / spec.name / key for key in spec.block_keys(block)]
-        return all(
-            file.is_file() and crc32c(file.read_bytes()) == crc
-            for file, crc in zip(files, sums, strict=True)
-        )
+                return False
+        return True
 
 
-def remove_store(path: Path) -> None:
-    """Delete the store at `path`, if there is one; raises StoreError where it is not a store."""
-    discarded = path.with_name(path.name + _DISCARDED)
-    if existing_record(path) is None:
-        remove_discarded(path)
-        return
-    with durable.disk_errors(path):
-        # gone from its place at once: a kill half way leaves no ruin there
-        shutil.rmtree(discarded, ignore_errors=True)
-        path.rename(discarded)
-        shutil.rmtree(discarded)
+def file_sum(folder: Folder, key: str) -> int:
+    """The CRC-32C of a file."""
+    return crc32c(folder.read(key))
 
 
-def remove_discarded(path: Path) -> None:
-    """Delete what a killed `remove_store` left of an earlier store at `path`."""
-    shutil.rmtree(path.with_name(path.name + _DISCARDED), ignore_errors=True)
+def tidy(folder: Folder) -> None:
+    """Remove what the writing of a complete store has left."""
+    folder.remove(
+        [
+            *(key for key in journal_keys(folder) if key != COMPLETE),
+            RECORD_COPY,
+            *(key for key in folder.sizes() if key.endswith(PARTIAL)),
+        ]
+    )
 
 
-def existing_record(path: Path) -> StoreRecord | None:
-    """The record of the store at `path`; None where nothing is there."""
-    if not path.exists() or _is_empty(path):
-        return None
-    try:
-        group = json.loads((path / GROUP).read_text(encoding="utf-8"))
-        return StoreRecord.from_dict(group["attributes"]["trajdiag"])
-    except (OSError, ValueError, KeyError, TypeError):
-        raise StoreError(
-            f"{path} exists and is not a store of this version; choose another --name, or move it "
-            "away"
-        ) from None
+def remove_store(folder: Folder) -> None:
+    """Delete the store in `folder`, if there is one.
 
-
-def _is_empty(path: Path) -> bool:
-    return path.is_dir() and all(p.name.endswith(".partial") for p in path.iterdir())
-
-
-def _content(file: Path) -> bytes | None:
-    """The bytes of a file; None where there is none."""
-    return file.read_bytes() if file.is_file() else None
+    Raises StoreError where something else is there, or where it is being written.
+    """
+    if existing_record(folder) is not None:
+        lock = Lock(folder, WHOLE)
+        try:
+            folder.remove_all()
+        finally:
+            lock.release()
+    folder.remove_leftovers()
 
 
 def _chunks(array: np.ndarray, spec: ArraySpec, count: int) -> list[memoryview]:
@@ -299,7 +305,3 @@ def _chunks(array: np.ndarray, spec: ArraySpec, count: int) -> list[memoryview]:
     ):
         raise ValueError(f"{spec.name}: {array.dtype} {array.shape} is not the block of {spec}")
     return [chunk.data.cast("B") for chunk in array.reshape(shape)]
-
-
-def _json(value: object) -> bytes:
-    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n"

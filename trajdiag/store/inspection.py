@@ -1,0 +1,223 @@
+"""Reading every byte of a store and comparing it with what was recorded."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from trajdiag.errors import StoreError
+from trajdiag.store.checksum import array_checksum, crc32c
+from trajdiag.store.compression import decompressed
+from trajdiag.store.fingerprint import fingerprint
+from trajdiag.store.folder import Folder
+from trajdiag.store.journal import (
+    COMPLETE,
+    JOURNAL,
+    RECORD_COPY,
+    Entry,
+    Journal,
+    read_journal,
+)
+from trajdiag.store.lock import is_lock
+from trajdiag.store.opening import existing_record, read_spec
+from trajdiag.store.partial import PARTIAL
+from trajdiag.store.record import StoreRecord, group_file
+from trajdiag.store.schema import GROUP, ArraySpec, group_metadata, metadata_file
+
+
+@dataclass(frozen=True, kw_only=True)
+class Damage:
+    """One file that is not what was written."""
+
+    key: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.key} {self.problem}"
+
+
+@dataclass(kw_only=True)
+class Inspection:
+    """What was found."""
+
+    damage: list[Damage] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+    """Files that trajdiag did not write; they are left alone."""
+    blocks: int = 0
+    """Blocks recorded and read."""
+    bytes: int = 0
+    """Bytes read."""
+
+
+def inspect(folder: Folder) -> Inspection:
+    """Compare every file of the store in `folder`, complete or not, with its journal.
+
+    Raises StoreError where no store of this version is there.
+    """
+    record = existing_record(folder)
+    if record is None:
+        raise StoreError(f"no store at {folder.location}")
+    found = Inspection()
+    journal = read_journal(folder)
+    sizes = folder.sizes()
+    expected = {GROUP}
+    _compare(folder, GROUP, group_file(record), found)
+    if record.complete:
+        expected.add(COMPLETE)
+        _compare(folder, COMPLETE, journal.complete_file(record), found)
+        names = list(record.checksums)
+    else:
+        found.damage += [
+            Damage(key=key, problem=f"has {count} torn or changed lines")
+            for key, count in journal.broken.items()
+        ]
+        names = list({name: None for entry in journal for name in entry.files})
+    specs = dict(_specs(folder, names, found))
+    for group in {name.rpartition("/")[0] for name in names} - {""}:
+        expected.add(f"{group}/{GROUP}")
+        _compare(folder, f"{group}/{GROUP}", metadata_file(group_metadata()), found)
+    for name, spec in specs.items():
+        _compare(folder, f"{name}/{GROUP}", metadata_file(spec.metadata()), found)
+    if record.complete and len(specs) == len(names):
+        _require_whole(folder, record, specs, journal, found)
+    expected |= {f"{name}/{GROUP}" for name in names} | set(record.attachments)
+    for name, crc in record.attachments.items():
+        _check(folder, sizes, name, crc, found)
+    for key, crc in _files(journal, specs):
+        expected.add(key)
+        _check(folder, sizes, key, crc, found)
+    found.blocks = len(journal.blocks)
+    found.foreign = [key for key in sizes if key not in expected and not _passing(key)]
+    return found
+
+
+def reopen(folder: Folder, record: StoreRecord) -> None:
+    """Turn a complete store whose files are damaged into an unfinished one, so that what is
+    damaged is written again; what is whole stays."""
+    specs = dict(_specs(folder, list(record.checksums), Inspection()))
+    journal = read_journal(folder)
+    rebuilt = _rebuilt(folder, record, specs, journal)
+    unfinished = dataclasses.replace(record, complete=False, checksums={})
+    folder.write({COMPLETE: rebuilt.complete_file(unfinished)})
+    folder.write({GROUP: group_file(unfinished)})
+
+
+def _rebuilt(
+    folder: Folder, record: StoreRecord, specs: Mapping[str, ArraySpec], journal: Journal
+) -> Journal:
+    """The journal, its lost entries made again where the arrays' own checksums prove them."""
+    if not journal.broken or any(spec.zstd is not None for spec in specs.values()):
+        return journal
+    sums = {name: _whole_sums(folder, spec, record.checksums[name]) for name, spec in specs.items()}
+    known = {name: found for name, found in sums.items() if found is not None}
+    whole = Journal(columns=journal.columns, blocks=dict(journal.blocks))
+    columns = [name for name, spec in specs.items() if len(spec.shape) == 1]
+    if whole.columns is None and all(name in known for name in columns):
+        of_columns = {name: known[name] for name in columns}
+        whole.add(Entry(block=None, files=of_columns, content=of_columns))
+    by_block = {name: spec for name, spec in specs.items() if len(spec.shape) > 1}
+    if len(specs) < len(record.checksums) or any(name not in known for name in by_block):
+        return whole
+    for block in range(by_block["hidden"].grid[0]):
+        of_block = {}
+        for name, spec in by_block.items():
+            count = len(spec.block_keys(block))
+            of_block[name] = known[name][block * count : (block + 1) * count]
+        whole.blocks.setdefault(block, Entry(block=block, files=of_block, content=of_block))
+    return whole
+
+
+def _specs(folder: Folder, names: list[str], found: Inspection) -> Iterator[tuple[str, ArraySpec]]:
+    for name in names:
+        try:
+            yield name, read_spec(folder, name)
+        except StoreError as error:
+            problem = str(error).partition("is damaged: ")[2].partition("; ")[0]
+            found.damage.append(Damage(key=f"{name}/{GROUP}", problem=f"is unreadable: {problem}"))
+
+
+def _require_whole(
+    folder: Folder,
+    record: StoreRecord,
+    specs: Mapping[str, ArraySpec],
+    journal: Journal,
+    found: Inspection,
+) -> None:
+    """The journal must add up to the record, and the metadata to its fingerprint."""
+    mark = fingerprint(record=record, specs=specs.values(), checksums=record.checksums)
+    if mark != record.fingerprint:
+        found.damage.append(
+            Damage(key=GROUP, problem="and the arrays' metadata disagree with the fingerprint")
+        )
+        return
+    for name, spec in specs.items():
+        if array_checksum(_recorded(journal, spec)) == record.checksums[name]:
+            continue
+        if COMPLETE not in {damage.key for damage in found.damage}:
+            found.damage.append(Damage(key=COMPLETE, problem="does not add up to the record"))
+        if _whole_sums(folder, spec, record.checksums[name]) is None:
+            problem = "has changed since it was written; in which file, the journal cannot tell"
+            found.damage.append(Damage(key=name, problem=problem))
+
+
+def _recorded(journal: Journal, spec: ArraySpec) -> list[int]:
+    """The checksums of an array's chunks, as far as the journal has them."""
+    if len(spec.shape) == 1:
+        return [] if journal.columns is None else list(journal.columns.content.get(spec.name, []))
+    blocks = (journal.blocks.get(block) for block in range(spec.grid[0]))
+    return [crc for entry in blocks if entry for crc in entry.content.get(spec.name, [])]
+
+
+def _whole_sums(folder: Folder, spec: ArraySpec, checksum: str) -> list[int] | None:
+    """The checksums of an array's chunks, from the files; None where they are not `checksum`'s."""
+    sums = []
+    try:
+        for key in spec.chunk_keys():
+            content = folder.read(f"{spec.name}/{key}")
+            sums.append(
+                crc32c(content)
+                if spec.zstd is None
+                else crc32c(decompressed(content, spec).data.cast("B"))
+            )
+    except (FileNotFoundError, ValueError):
+        return None
+    return sums if array_checksum(sums) == checksum else None
+
+
+def _files(journal: Journal, specs: Mapping[str, ArraySpec]) -> Iterator[tuple[str, int]]:
+    """Every chunk file that is recorded, and its checksum."""
+    for entry in journal:
+        for name, sums in entry.files.items():
+            if name in specs:
+                keys = (f"{name}/{key}" for key in specs[name].entry_keys(entry.block))
+                yield from zip(keys, sums, strict=False)
+
+
+def _check(folder: Folder, sizes: Mapping[str, int], key: str, crc: int, found: Inspection) -> None:
+    if key not in sizes:
+        found.damage.append(Damage(key=key, problem="is missing"))
+        return
+    content = folder.read(key)
+    found.bytes += len(content)
+    if crc32c(content) != crc:
+        found.damage.append(Damage(key=key, problem="has changed since it was written"))
+
+
+def _compare(folder: Folder, key: str, expected: bytes, found: Inspection) -> None:
+    try:
+        content = folder.read(key)
+    except FileNotFoundError:
+        found.damage.append(Damage(key=key, problem="is missing"))
+        return
+    found.bytes += len(content)
+    if content != expected:
+        found.damage.append(Damage(key=key, problem="has changed since it was written"))
+
+
+def _passing(key: str) -> bool:
+    """Whether a file belongs to the writing of the store, not to the store."""
+    return (
+        is_lock(key)
+        or key.endswith(PARTIAL)
+        or key in (RECORD_COPY, COMPLETE)
+        or (key.startswith(JOURNAL) and key.endswith(".jsonl"))
+    )

@@ -1,0 +1,218 @@
+"""Who writes which blocks of a store: a lock a shard, which a dead process does not hold.
+
+On a file system the kernel lets go of a lock with the process that held it. Where that says
+nothing (an object store, or a machine that shares the folder but not its locks) the holder writes
+a beat into its lock, and one that falls silent is taken for dead.
+"""
+
+import fcntl
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from trajdiag.errors import StoreError
+from trajdiag.store.durable import disk_errors
+from trajdiag.store.folder import Folder
+from trajdiag.store.local_folder import LocalFolder
+from trajdiag.store.partial import host_name, is_alive
+from trajdiag.store.shard import Shard
+
+_LOCKS, _SUFFIX = "journal/", ".lock"
+BEAT = 5.0
+"""Seconds between two beats of a holder."""
+SILENCE = 20.0
+"""Seconds without a beat after which a holder that cannot be asked is taken for dead."""
+
+
+class Lock:
+    """The right to write a shard's blocks, held until `release`."""
+
+    def __init__(self, folder: Folder, shard: Shard) -> None:
+        """Raises StoreError where a living process holds this shard, or one with common blocks."""
+        self._folder, self._key = folder, f"{_LOCKS}{shard.name}{_SUFFIX}"
+        self._beats, self._stop = 0, threading.Event()
+        self._descriptor: int | None = None
+        self._thread: threading.Thread | None = None
+        self.is_lost = False
+        """Whether another process has taken this one for dead."""
+        if isinstance(folder, LocalFolder):
+            self._take_file(folder.path / self._key)
+        else:
+            self._take_object()
+        try:
+            for key in folder.sizes():
+                other = _shard_of(key)
+                if other is not None and other != shard and other.meets(shard):
+                    self._require_dead(key, other)
+        except BaseException:
+            self.release()
+            raise
+        self._thread = threading.Thread(target=self._live, daemon=True, name="lock")
+        self._thread.start()
+
+    def release(self) -> None:
+        """Let go of it; again is nothing."""
+        self._stop.set()
+        if self._descriptor is not None:
+            assert isinstance(self._folder, LocalFolder)
+            (self._folder.path / self._key).unlink(missing_ok=True)
+            os.close(self._descriptor)
+            self._descriptor = None
+        elif not isinstance(self._folder, LocalFolder) and not self.is_lost:
+            if self._thread is not None:
+                self._thread.join()
+            self._folder.remove([self._key])
+
+    def _take_file(self, path: Path) -> None:
+        with disk_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            while True:
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+                if not _flock(descriptor):
+                    holder = _holder(os.pread(descriptor, 4096, 0))
+                    os.close(descriptor)
+                    raise self._refusal(holder)
+                with suppress(FileNotFoundError):
+                    if path.stat().st_ino == os.fstat(descriptor).st_ino:
+                        break
+                os.close(descriptor)  # its holder removed it between the two calls
+        try:
+            if _beats_elsewhere(descriptor):
+                raise self._refusal(_holder(os.pread(descriptor, 4096, 0)))
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+        self._write()
+
+    def _take_object(self) -> None:
+        if self._folder.create(self._key, self._content()):
+            return
+        if _still_beats(self._read):
+            raise self._refusal(self._read())
+        self._folder.remove([self._key])
+        if not self._folder.create(self._key, self._content()):
+            raise self._refusal(self._read())
+
+    def _require_dead(self, key: str, shard: Shard) -> None:
+        """Raise unless nobody lives who writes a shard that has blocks in common with this one."""
+        if isinstance(self._folder, LocalFolder):
+            try:
+                descriptor = os.open(self._folder.path / key, os.O_RDWR)
+            except FileNotFoundError:
+                return
+            try:
+                if _flock(descriptor) and not _beats_elsewhere(descriptor):
+                    return
+                holder = _holder(os.pread(descriptor, 4096, 0))
+            finally:
+                os.close(descriptor)
+        else:
+            if not _still_beats(lambda: _holder(self._read_key(key))):
+                return
+            holder = _holder(self._read_key(key))
+        raise self._refusal(holder, f" as {shard}")
+
+    def _live(self) -> None:
+        while not self._stop.wait(BEAT):
+            # a disk or network that fails for a moment shows in the writing itself
+            with suppress(OSError, StoreError):
+                if self._descriptor is None and not self._is_mine(self._read()):
+                    self.is_lost = True
+                    return
+                self._write()
+
+    def _write(self) -> None:
+        self._beats += 1
+        if self._descriptor is None:
+            self._folder.write({self._key: self._content()})
+        else:
+            content = self._content()
+            os.ftruncate(self._descriptor, len(content))
+            os.pwrite(self._descriptor, content, 0)
+
+    def _content(self) -> bytes:
+        return json.dumps(
+            {"host": host_name(), "pid": os.getpid(), "id": id(self), "beat": self._beats}
+        ).encode()
+
+    def _is_mine(self, holder: dict[str, Any]) -> bool:
+        mine = json.loads(self._content())
+        return all(holder.get(key) == mine[key] for key in ("host", "pid", "id"))
+
+    def _read(self) -> dict[str, Any]:
+        return _holder(self._read_key(self._key))
+
+    def _read_key(self, key: str) -> bytes:
+        try:
+            return self._folder.read(key)
+        except FileNotFoundError:
+            return b""
+
+    def _refusal(self, holder: dict[str, Any], what: str = "") -> StoreError:
+        who = f" ({holder['pid']} on {holder['host']})" if holder else ""
+        return StoreError(
+            f"another process{who} is writing {self._folder.location}{what}; wait for it, stop it, "
+            "or give both a part of their own with --shards N --shard I"
+        )
+
+
+def is_lock(key: str) -> bool:
+    """Whether a file of a store is a lock."""
+    return key.startswith(_LOCKS) and key.endswith(_SUFFIX)
+
+
+def _shard_of(key: str) -> Shard | None:
+    """The shard whose lock a file is."""
+    name = key.removeprefix(_LOCKS).removesuffix(_SUFFIX)
+    return Shard.named(name) if is_lock(key) else None
+
+
+def _flock(descriptor: int) -> bool:
+    """Take the kernel's lock; False where another has it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _holder(content: bytes) -> dict[str, Any]:
+    """Who wrote a lock; empty where nobody did."""
+    try:
+        holder = json.loads(content)
+        return holder if {"host", "pid", "beat"} <= set(holder) else {}
+    except (ValueError, TypeError):
+        return {}
+
+
+def _beats_elsewhere(descriptor: int) -> bool:
+    """Whether another machine, to which the kernel's lock means nothing, holds this file."""
+    holder = _holder(os.pread(descriptor, 4096, 0))
+    if not holder or holder["host"] == host_name():
+        return False
+    return _still_beats(lambda: _holder(os.pread(descriptor, 4096, 0)))
+
+
+def _still_beats(read: Callable[[], dict[str, Any]]) -> bool:
+    """Whether the holder that `read` tells lives: of this machine by its process, else by waiting
+    for a beat."""
+    first = read()
+    if not first:
+        return False
+    if first["host"] == host_name() and not is_alive(int(first["pid"])):
+        return False
+    end = time.monotonic() + SILENCE
+    while time.monotonic() < end:
+        time.sleep(BEAT / 10)
+        now = read()
+        if not now:
+            return False
+        if now != first:
+            return True
+    return False

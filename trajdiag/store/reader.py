@@ -89,8 +89,8 @@ class Store:
                 f"store {folder.location} is unfinished; run the command that began it again: "
                 f"{' ; '.join(record.commands) or 'the same extraction'}"
             )
-        sizes = folder.sizes()
         if record.complete:
+            sizes = folder.sizes()
             specs = {name: read_spec(folder, name) for name in record.checksums}
             require_as_recorded(folder, record, specs)
             for spec in specs.values():
@@ -99,6 +99,7 @@ class Store:
         journal = read_journal(folder)
         if journal.columns is None or not journal.blocks:
             raise StoreError(f"store {folder.location} is unfinished and holds no block so far")
+        sizes = folder.sizes()  # later than the journal, which a writer may lengthen meanwhile
         specs = {}
         for name in dict.fromkeys(name for entry in journal for name in entry.files):
             specs[name] = read_spec(folder, name)

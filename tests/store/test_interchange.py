@@ -1,6 +1,8 @@
 """Other people's software opens a store: plain Zarr and xarray read every array, with the same
 numbers, types and names of dimensions."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -12,9 +14,11 @@ from tests.extraction.test_questions import Quiz
 from tests.language_models import loaded, tiny_ouro
 from tests.looped import Letters, Spiral
 from tests.store.planted import planted
+from trajdiag.errors import StoreError
 from trajdiag.extraction import extract
 from trajdiag.store import schema
 from trajdiag.store.from_arrays import from_arrays
+from trajdiag.store.reader import Store
 
 MAKERS = {
     "arrays": lambda folder: _of_arrays(folder),
@@ -143,3 +147,19 @@ def test_the_numbers_are_those_that_were_given(tmp_path):
     bits = group["hidden"][:]
     back = (bits.astype(np.uint32) << 16).view(np.float32)  # as cache/README.md says of bfloat16
     np.testing.assert_array_equal(back, a.hidden.float().numpy())
+
+
+def test_a_newer_schema_version_is_refused_with_what_to_do(tmp_path):
+    path = _of_arrays(tmp_path).path
+    metadata = json.loads((path / "zarr.json").read_text(encoding="utf-8"))
+    newer = metadata["attributes"]["trajdiag"] | {"schema": 2, "something": "new"}
+    metadata["attributes"]["trajdiag"] = newer
+    (path / "zarr.json").write_text(json.dumps(metadata), encoding="utf-8")
+    with pytest.raises(
+        StoreError, match=r"schema version 2, this trajdiag reads 1; use the version"
+    ):
+        Store.open(path)
+    # and nothing is written into it
+    with pytest.raises(StoreError, match="is not a store of this version; choose another --name"):
+        _of_arrays(tmp_path)
+    assert json.loads((path / "zarr.json").read_text(encoding="utf-8")) == metadata

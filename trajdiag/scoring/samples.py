@@ -63,7 +63,7 @@ class Sample:
         """Part i holds the examples cuts[i] to cuts[i + 1] - 1, counted within the split."""
         if self.part_examples is None:
             return [0, len(self)]
-        return _cuts(self.rows // self.store.block_examples, self.part_examples)
+        return cuts_between(self.rows // self.store.block_examples, self.part_examples)
 
     def part(self, index: int) -> "Sample":
         """Part `index`, from 0."""
@@ -139,7 +139,7 @@ def of_part(bins: Bins, at: slice) -> Bins:
     return replace(bins, code=bins.code[at])
 
 
-def _cuts(block: NDArray[np.int64], most: int) -> list[int]:
+def cuts_between(block: NDArray[np.int64], most: int) -> list[int]:
     """Where parts of at most `most` examples begin, and where the last ends: between blocks
     `block` [example], rising, but for blocks that are larger."""
     cuts, last = [0], 0

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trajdiag.metrics.difficulty import mean_of_sums, sums_by_bin
-from trajdiag.metrics.frontier_summary import FrontierSummary, summarise, threshold_grid
+from trajdiag.metrics.frontier_summary import BINS, FrontierSummary, summarise, threshold_grid
 from trajdiag.readout import Readout
 from trajdiag.scoring.evaluation import (
     Evaluation,
@@ -132,7 +132,7 @@ def _some_values(
 
 
 def _grid(readout: Readout, values: NDArray[np.floating]) -> NDArray[np.float64]:
-    return threshold_grid(values, readout.direction, readout.first_loop)
+    return threshold_grid(values, readout.direction, readout.first_loop, BINS)
 
 
 def _batches(

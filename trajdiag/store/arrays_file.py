@@ -16,6 +16,7 @@ import numpy as np
 from trajdiag.errors import ConfigError
 
 _NPY = ".npy"
+_READ_BYTES = 2**18
 _KINDS = "an .npz, a .safetensors, or a folder of .npy files"
 
 
@@ -88,7 +89,8 @@ def _mapped(file: Path) -> np.ndarray:
     if not math.prod(shape):  # which no map can be
         return np.empty(shape, dtype)
     try:
-        return np.load(file, mmap_mode="r", allow_pickle=False)
+        # "c": torch takes what may be written without a copy; the file never is
+        return np.load(file, mmap_mode="c", allow_pickle=False)
     except ValueError as error:
         raise ConfigError(f"{file} is damaged: {error}") from error
 
@@ -133,10 +135,16 @@ class _Member:
 
     def _read(self, start: int, count: int) -> np.ndarray:
         self._file.seek(self._start + start * self.dtype.itemsize)
-        content = self._file.read(count * self.dtype.itemsize)
-        if len(content) < count * self.dtype.itemsize:
-            raise ConfigError(f"{self._what} is damaged: it ends early")
-        return np.frombuffer(content, self.dtype)
+        found = np.empty(count * self.dtype.itemsize, np.uint8)
+        at = 0
+        while at < len(found):
+            # few bytes at a time pass through the processor's cache
+            part = self._file.read(min(_READ_BYTES, len(found) - at))
+            if not part:
+                raise ConfigError(f"{self._what} is damaged: it ends early")
+            found[at : at + len(part)] = np.frombuffer(part, np.uint8)
+            at += len(part)
+        return found.view(self.dtype)
 
     def close(self) -> None:
         self._file.close()

@@ -32,9 +32,9 @@ def to_pandas(
     ones when None. States and logits are not in it: `Store.numpy` reads them, and `example` is what
     its `rows` take.
 
-    Takes about 80 bytes a row, 4 more a signal and 8 a covariate, beside the ids' text: 1.3 GB for
-    a million examples of 8 loops with ten signals; a split at a time takes less. Raises
-    UnknownNameError for a split or a signal that the store does not have.
+    Takes about 85 bytes a row, 4 more a signal and 8 a covariate: 1 GB for a million examples of 8
+    loops with ten signals, and up to twice that while it is made; a split at a time takes less.
+    Raises UnknownNameError for a split or a signal that the store does not have.
     """
     import pandas as pd
 

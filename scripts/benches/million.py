@@ -1,0 +1,53 @@
+"""A million examples, 8 loops of 64 numbers: time grows as they do, memory stays below 4 GiB.
+
+Each command runs in a process of its own on 100,000 and on 1,000,000 examples, what it takes on 100
+taken off: starting costs the same for all. A gate is fitted in as many passes over both.
+"""
+
+import tempfile
+from pathlib import Path
+
+SMALL, LARGE, FEW = 100_000, 1_000_000, 100
+GIB = 4.0
+PASSES = ("--epochs", "3", "--patience", "9", "--overwrite")
+COMMANDS = {
+    "score": ("score", (), ()),
+    "score-streamed": ("score", (), ("--memory", "0.01")),
+    "linear": ("fit-gate", ("--kind", "linear"), PASSES),
+    "mlp": ("fit-gate", ("--kind", "mlp"), PASSES),
+}
+
+
+def run() -> list[dict[str, object]]:
+    """Two rows a command: the ratio of times, and peak memory."""
+    from tests.million import cost_of, make
+
+    rows: list[dict[str, object]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        for examples in (FEW, SMALL, LARGE):
+            make(root, examples)
+        for name, (verb, kind, options) in COMMANDS.items():
+            few, small, large = (
+                cost_of(root, verb, f"made-{examples}", *kind, *options)
+                for examples in (FEW, SMALL, LARGE)
+            )
+            ratio = (large.seconds - few.seconds) / (small.seconds - few.seconds)
+            rows += [
+                {
+                    "name": f"million/{name}-time-ratio",
+                    "value": round(ratio, 2),
+                    "unit": "x",
+                    "bar": 12.0,
+                    "holds": ratio <= 12.0,
+                    "seconds": round(large.seconds, 1),
+                },
+                {
+                    "name": f"million/{name}-peak",
+                    "value": round(large.gib, 2),
+                    "unit": "GiB",
+                    "bar": GIB,
+                    "holds": large.gib <= GIB,
+                },
+            ]
+    return rows

@@ -154,7 +154,7 @@ class Files:
 
 def drop_cache(folder: Path) -> None:
     """Have the kernel forget the files' pages, which are on the disk and mapped by nobody."""
-    for file in folder.rglob("c.*"):
+    for file in [*folder.rglob("c.*"), *folder.glob("raw")]:
         descriptor = os.open(file, os.O_RDONLY)
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         os.close(descriptor)
@@ -169,6 +169,9 @@ def writing(files: Files, repeats: int) -> Iterator[dict[str, Any]]:
 
 
 def whole_reads(files: Files, repeats: int) -> Iterator[dict[str, Any]]:
+    # In the page cache because it was read, on both sides: what was written may lie there in larger
+    # pages, and more so if all was one file.
+    drop_cache(files.store.parent)
     store, name = Store.open(files.store), files.shape.name
     in_memory = np.array(files.raw_map())
     loops = itertools.cycle(range(files.shape.loops))

@@ -135,9 +135,11 @@ def is_run(rows: np.ndarray) -> bool:
 
 
 def by_block(rows: np.ndarray, size: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """(block, positions in `rows`, offsets in the block) of every block that has some of `rows`."""
-    blocks = rows // size
-    order = np.argsort(blocks, kind="stable")
-    for at in np.split(order, np.flatnonzero(np.diff(blocks[order])) + 1):
-        block = int(blocks[at[0]])
-        yield block, at, rows[at] - block * size
+    """(block, positions in `rows`, ascending offsets in the block) of each block that is needed."""
+    order = np.argsort(rows, kind="stable")
+    ascending = rows[order]
+    first, last = ascending[0] // size, ascending[-1] // size
+    starts = np.searchsorted(ascending, np.arange(first, last + 2) * size).tolist()
+    for block, start, stop in zip(range(first, last + 1), starts, starts[1:], strict=False):
+        if stop > start:
+            yield block, order[start:stop], ascending[start:stop] - block * size

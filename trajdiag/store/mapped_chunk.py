@@ -1,5 +1,6 @@
 """One chunk file as a memory map, and what of it counts as memory of the process."""
 
+import io
 import math
 import mmap
 import os
@@ -14,6 +15,8 @@ PIECE = 16 * 2**20
 """Bytes copied before pages are given back."""
 _AROUND = 2**16
 """Bytes that the kernel maps around a page that is touched."""
+_AHEAD = 2**20
+"""Bytes asked of the disk at a time, where all are wanted."""
 _SCATTERED = 40_000
 """Bytes that a disk gives in a row in the time of one scattered read."""
 
@@ -25,10 +28,8 @@ class MappedChunk:
         """Raises StoreError where the file is gone or has another size."""
         self._file, self._size = file, spec.chunk_bytes
         try:
-            with file.open("rb") as opened:
+            with self._open() as opened:
                 self._map = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
-        except OSError as error:
-            raise StoreError(f"{file} cannot be read: {error.strerror}") from None
         except ValueError:
             raise StoreError(f"{file} is empty; {self._size} bytes were written") from None
         self._require_size()
@@ -47,6 +48,9 @@ class MappedChunk:
 
     def copy(self, examples: slice, columns: slice, out: np.ndarray) -> None:
         """Consecutive examples, counted in the chunk, into `out` [row, column]."""
+        if out.shape[1:] == self._values.shape[1:] and not self.is_cached(examples.start):
+            self._read(examples.start * self._row_bytes, out)
+            return
         step = max(1, PIECE // self._row_bytes)
         for start in range(examples.start, examples.stop, step):
             stop = min(start + step, examples.stop)
@@ -76,18 +80,13 @@ class MappedChunk:
     def is_cached(self, example: int) -> bool:
         """Whether an example need not be read from the disk; True where that cannot be asked."""
         flag = getattr(os, "RWF_NOWAIT", None)
-        if flag is None:
+        if flag is None or self._mapped > 0.9 * self._size:
             return True
-        try:
-            descriptor = os.open(self._file, os.O_RDONLY)
-        except OSError:
-            return False
-        try:
-            os.preadv(descriptor, [bytearray(1)], example * self._row_bytes, flag)
-        except OSError:  # it would have to wait, or the file system cannot tell
-            return False
-        finally:
-            os.close(descriptor)
+        with self._open() as file:
+            try:
+                os.preadv(file.fileno(), [bytearray(1)], example * self._row_bytes, flag)
+            except OSError:  # it would have to wait, or the file system cannot tell
+                return False
         return True
 
     def will_need(self, examples: np.ndarray) -> None:
@@ -102,6 +101,26 @@ class MappedChunk:
         lasts = stops[np.r_[apart, len(stops) - 1]]
         for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
             self._map.madvise(mmap.MADV_WILLNEED, first, last - first)
+
+    def _read(self, start: int, out: np.ndarray) -> None:
+        """The file's bytes from `start` into `out`, by the disk's own speed: what is read in
+        pieces, one after the other, is read ahead, and lies in the page cache in larger pages than
+        what a map brings there."""
+        rest = out.reshape(-1).view(np.uint8).data
+        with self._open() as file:
+            file.seek(start)
+            while len(rest):
+                count = file.readinto(rest[:_AHEAD])
+                if not count:
+                    self._require_size()
+                    raise StoreError(f"{self._file} cannot be read")
+                rest = rest[count:]
+
+    def _open(self) -> io.FileIO:
+        try:
+            return io.FileIO(self._file)
+        except OSError as error:
+            raise StoreError(f"{self._file} cannot be read: {error.strerror}") from None
 
     def _unmap(self) -> None:
         self._map.madvise(mmap.MADV_DONTNEED)

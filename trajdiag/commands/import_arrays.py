@@ -36,11 +36,11 @@ def import_arrays(
     given = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
     store = import_file(file, progress=to_stderr, **given)
     _say_what_is_in_it(store)
-    words = ["trajdiag", _next(store), store.name]
+    words = ["trajdiag", _next(store), options.store or store.name]
     if options.cache_dir is not None:
         words += ["--cache-dir", options.cache_dir]
     to_stderr(f"next: {shlex.join(words)}")
-    print(store.path)
+    print(store.location)
 
 
 def _say_what_is_in_it(store: Store) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from trajdiag.cachedir import STORE_SUFFIX, stores_folder
-from trajdiag.errors import OutOfSpaceError
 from trajdiag.extraction.config import ExtractConfig
 from trajdiag.extraction.forward import Reading
 from trajdiag.extraction.head import head_content, kept_bytes
@@ -23,21 +22,19 @@ from trajdiag.extraction.plan import (
     require_suited,
 )
 from trajdiag.extraction.running import WAITING, probe, run
-from trajdiag.extraction.vocabulary import free_bytes
 from trajdiag.models.base import LoopedModel, Tokenizer
 from trajdiag.models.own import require_model
 from trajdiag.models.registry import load_model
 from trajdiag.names import require_name, require_options
 from trajdiag.store.columns import Columns
 from trajdiag.store.folder import Folder, open_folder
-from trajdiag.store.inspection import inspect, reopen
-from trajdiag.store.local_folder import LocalFolder
 from trajdiag.store.opening import existing_record
 from trajdiag.store.reader import Store
 from trajdiag.store.record import StoreRecord
+from trajdiag.store.repair import needs_writing, say_changed
 from trajdiag.store.schema import HEAD, SCHEMA_VERSION
 from trajdiag.store.versions import software_versions
-from trajdiag.store.writer import StoreWriter, remove_store, tidy
+from trajdiag.store.writer import StoreWriter, remove_store
 from trajdiag.tasks.base import Task
 from trajdiag.tasks.foreign import facts, require_task
 
@@ -86,36 +83,10 @@ def extract(
     found = None if config.overwrite else existing_record(folder)
     if found is not None:
         found.require_same(record, folder.location)
-    if found is None or not found.complete or _is_damaged(folder, found, progress):
-        _freeze(config, model, task, folder, record, progress)
-        if found is not None and found.fingerprint is not None:
-            _say_changed(folder, found, progress)
+    if needs_writing(folder, found, progress):
+        after = _freeze(config, model, task, folder, record, progress)
+        say_changed(folder, found, after, progress)
     return _opened(config, folder, progress)
-
-
-def _is_damaged(folder: Folder, record: StoreRecord, progress: Progress) -> bool:
-    """Whether a complete store must be written again in parts, for which it is then ready."""
-    tidy(folder)
-    if not folder.appends:  # an object store checks its objects itself
-        return False
-    found = inspect(folder)
-    for damage in found.damage:
-        progress(f"store {folder.location} is damaged: {damage}")
-    if not found.damage:
-        return False
-    reopen(folder, record)
-    return True
-
-
-def _say_changed(folder: Folder, before: StoreRecord, progress: Progress) -> None:
-    """Say where what was written again is not what was there."""
-    after = existing_record(folder)
-    if after is not None and after.complete and after.fingerprint != before.fingerprint:
-        progress(
-            f"store {folder.location} is not what it was: fingerprint {after.fingerprint}, was "
-            f"{before.fingerprint}; this machine or its software rounds otherwise, and gates that "
-            "were fitted on it must be fitted again"
-        )
 
 
 def _opened(config: ExtractConfig, folder: Folder, progress: Progress) -> Store:
@@ -141,7 +112,8 @@ def _freeze(
     folder: Folder,
     record: StoreRecord,
     progress: Progress,
-) -> None:
+) -> StoreRecord | None:
+    """The record of the store, if it is complete."""
     loops = record.config["loops"]
     made = plan(config, model, task, loops, record.store_dtype)
     work, specs = made.work, made.specs
@@ -149,10 +121,7 @@ def _freeze(
     needed += 0 if made.head is None else kept_bytes(made.head)
     for line in made.said:
         progress(line)
-    free = free_bytes(folder.path) if isinstance(folder, LocalFolder) else None
-    if free is not None:
-        there = sum(folder.sizes().values()) if not config.overwrite else 0
-        _require_space(folder.location, needed + _text_bytes(work.columns) - there, free)
+    free = folder.require_space(needed + _text_bytes(work.columns))
     record = dataclasses.replace(
         record,
         task={**record.task, "notes": made.notes},
@@ -181,7 +150,7 @@ def _freeze(
             + (f"; {len(writer.pending)} of them for {config.shard_of}" * (config.shards != 1))
         )
         run(model, work, writer, reading, config.batch_tokens, progress)
-        writer.finish()
+        return writer.finish()
 
 
 def _reading(config: ExtractConfig, model: LoopedModel, made: Plan) -> Reading:
@@ -265,11 +234,3 @@ def _text_bytes(columns: Columns) -> int:
     texts = [columns.id, columns.split] + ([] if columns.input is None else [columns.input])
     numbers = 8 * (3 + len(columns.covariates)) * len(columns)
     return numbers + sum(4 + len(text) for column in texts for text in column.tolist())
-
-
-def _require_space(location: str, needed: int, free: int) -> None:
-    if needed > free:
-        raise OutOfSpaceError(
-            f"store {location} needs {needed / 2**20:,.0f} MiB, {free / 2**20:,.0f} MiB are free; "
-            "free some space, keep fewer logits (--logits topk:64), or choose another --cache-dir"
-        )

@@ -1,8 +1,6 @@
 """What is kept of the whole vocabulary's logits at a decision."""
 
-import shutil
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -85,10 +83,3 @@ def choose(asked: str, *, vocab_size: int, examples: int, loops: int, budget: fl
         logits=logits,
         said=f"logits of the vocabulary: {logits} ({why}), {share * size * 1024:,.1f} MiB",
     )
-
-
-def free_bytes(path: Path) -> int:
-    """Free disk at `path`, which may not exist yet."""
-    while not path.exists():
-        path = path.parent
-    return shutil.disk_usage(path).free

@@ -28,6 +28,9 @@ _KNOWN = f"{', '.join((*NEEDED, *OPTIONAL))} and {COVARIATE}NAME"
 class ImportConfig:
     """The options of `import`."""
 
+    store: str | None = None
+    """Where the store goes, a folder or a URL such as s3://BUCKET/NAME.zarr, in place of the
+    cache."""
     name: str | None = None
     """The store's name; the file's, without its ending, when absent."""
     rename: tuple[tuple[str, str], ...] = ()
@@ -42,6 +45,8 @@ class ImportConfig:
     """Make the store again where there is one."""
 
     def __post_init__(self) -> None:
+        if self.store is not None and self.name is not None:
+            raise ConfigError("give --store, which ends in the store's name, or --name, not both")
         if len({old for old, _ in self.rename}) < len(self.rename):
             raise ConfigError(f"rename each array once, got {self.rename}")
         for _, new in self.rename:
@@ -57,7 +62,7 @@ class ImportConfig:
             words += ["--rename", old, new]
         for name in self.ignore:
             words += ["--ignore", name]
-        for option in ("name", "seed", "cache_dir"):
+        for option in ("store", "name", "seed", "cache_dir"):
             value = getattr(self, option)
             if value not in (None, 0):
                 words += [f"--{option.replace('_', '-')}", str(value)]
@@ -95,7 +100,7 @@ def import_arrays(
             if key.startswith(COVARIATE)
         }
         return from_arrays(
-            stores_folder(config.cache_dir) / (name + STORE_SUFFIX),
+            config.store or stores_folder(config.cache_dir) / (name + STORE_SUFFIX),
             **loops,
             **values,
             covariates=covariates,

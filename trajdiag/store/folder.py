@@ -31,6 +31,13 @@ class Folder(Protocol):
 
     def exists(self) -> bool: ...
 
+    def require_space(self, needed: int) -> int | None:
+        """Free bytes; None where there is no end of them.
+
+        Raises OutOfSpaceError where a store of so many bytes does not fit, what is there counted.
+        """
+        ...
+
     def sizes(self) -> dict[str, int]:
         """Bytes of every file, by key. Raises StoreError where a link leads out of the folder."""
         ...

@@ -1,19 +1,17 @@
 """A store made of somebody's own arrays."""
 
 import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from trajdiag.errors import ConfigError, OutOfSpaceError
+from trajdiag.errors import ConfigError
 from trajdiag.signals.registry import signals_to_keep
 from trajdiag.store.block import Block
 from trajdiag.store.columns import Columns
-from trajdiag.store.folder import open_folder
+from trajdiag.store.folder import Folder, open_folder
 from trajdiag.store.given_columns import GivenColumns, said_of_splits
 from trajdiag.store.given_loops import (
     GivenLoops,
@@ -26,6 +24,7 @@ from trajdiag.store.given_loops import (
 from trajdiag.store.opening import existing_record
 from trajdiag.store.reader import Store
 from trajdiag.store.record import StoreRecord
+from trajdiag.store.repair import needs_writing
 from trajdiag.store.schema import (
     ARRAYS,
     GATE,
@@ -60,7 +59,7 @@ def from_arrays(
     command: str | None = None,
     progress: Progress = lambda line: None,
 ) -> Store:
-    """Write `path` (a folder named NAME.zarr) and open it.
+    """Write `path`, a folder or URL that ends in NAME.zarr, and open it.
 
     `hidden` [example, loop, d_model] in float32, bfloat16 or float16 (anything else is stored as
     float32); `logits` [example, loop, class]; `gate_logit` [example, loop], the logit of the gate's
@@ -129,17 +128,16 @@ def from_arrays(
     )
     for line in [*said_of(given), *said_of_splits(columns.split), *suspicions(given)]:
         progress(line)
-    path = Path(path)
     folder = open_folder(path)
     if overwrite:
         remove_store(folder)
     found = existing_record(folder)
     if found is not None:
         found.require_same(record, folder.location)
-    if found is not None and found.complete:
-        progress(f"store {path} is there already, of the same arrays")
+    if needs_writing(folder, found, progress):
+        _write(folder, record, columns, specs, given, progress)
     else:
-        _write(path, record, columns, specs, given, progress)
+        progress(f"store {path} is there already, of the same arrays")
     return Store.open(path)
 
 
@@ -153,7 +151,7 @@ def _class_names(given: Sequence[str], classes: int) -> list[str]:
 
 
 def _write(
-    path: Path,
+    folder: Folder,
     record: StoreRecord,
     columns: Columns,
     specs: Mapping[str, ArraySpec],
@@ -161,17 +159,13 @@ def _write(
     progress: Progress,
 ) -> None:
     needed = sum(len(spec.chunk_keys()) * spec.chunk_bytes for spec in specs.values())
-    free = _free_bytes(path)
-    if needed > free:
-        raise OutOfSpaceError(
-            f"store {path} needs {needed / 2**20:,.0f} MiB, {free / 2**20:,.0f} MiB are free; free "
-            "some space, or put it elsewhere"
-        )
+    free = folder.require_space(needed)
     progress(
-        f"store {path}: {len(columns):,} examples, {given['hidden'].shape[1]} loops, "
-        f"{needed / 2**20:,.1f} MiB; {free / 2**30:,.1f} GiB are free"
+        f"store {folder.location}: {len(columns):,} examples, {given['hidden'].shape[1]} loops, "
+        f"{needed / 2**20:,.1f} MiB"
+        + ("" if free is None else f"; {free / 2**30:,.1f} GiB are free")
     )
-    with StoreWriter(path, record=record, columns=columns, specs=specs) as writer:
+    with StoreWriter(folder, record=record, columns=columns, specs=specs) as writer:
         block = Block(specs)
         for done, index in enumerate(pending := writer.pending):
             rows = writer.rows(index)
@@ -182,10 +176,3 @@ def _write(
             if 10 * (done + 1) // len(pending) > 10 * done // len(pending) and len(pending) > 1:
                 progress(f"{done + 1:,} of {len(pending):,} blocks")
         writer.finish()
-
-
-def _free_bytes(path: Path) -> int:
-    """Free disk at `path`, which may not exist yet."""
-    while not path.exists() and path != path.parent:
-        path = path.parent
-    return shutil.disk_usage(path).free

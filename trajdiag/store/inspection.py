@@ -1,6 +1,5 @@
 """Reading every byte of a store and comparing it with what was recorded."""
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -13,7 +12,6 @@ from trajdiag.store.journal import (
     COMPLETE,
     JOURNAL,
     RECORD_COPY,
-    Entry,
     Journal,
     read_journal,
 )
@@ -71,7 +69,7 @@ def inspect(folder: Folder) -> Inspection:
             for key, count in journal.broken.items()
         ]
         names = list({name: None for entry in journal for name in entry.files})
-    specs = dict(_specs(folder, names, found))
+    specs = dict(readable_specs(folder, names, found))
     for group in {name.rpartition("/")[0] for name in names} - {""}:
         expected.add(f"{group}/{GROUP}")
         _compare(folder, f"{group}/{GROUP}", metadata_file(group_metadata()), found)
@@ -90,43 +88,9 @@ def inspect(folder: Folder) -> Inspection:
     return found
 
 
-def reopen(folder: Folder, record: StoreRecord) -> None:
-    """Turn a complete store whose files are damaged into an unfinished one, so that what is
-    damaged is written again; what is whole stays."""
-    specs = dict(_specs(folder, list(record.checksums), Inspection()))
-    journal = read_journal(folder)
-    rebuilt = _rebuilt(folder, record, specs, journal)
-    unfinished = dataclasses.replace(record, complete=False, checksums={})
-    folder.write({COMPLETE: rebuilt.complete_file(unfinished)})
-    folder.write({GROUP: group_file(unfinished)})
-
-
-def _rebuilt(
-    folder: Folder, record: StoreRecord, specs: Mapping[str, ArraySpec], journal: Journal
-) -> Journal:
-    """The journal, its lost entries made again where the arrays' own checksums prove them."""
-    if not journal.broken or any(spec.zstd is not None for spec in specs.values()):
-        return journal
-    sums = {name: _whole_sums(folder, spec, record.checksums[name]) for name, spec in specs.items()}
-    known = {name: found for name, found in sums.items() if found is not None}
-    whole = Journal(columns=journal.columns, blocks=dict(journal.blocks))
-    columns = [name for name, spec in specs.items() if len(spec.shape) == 1]
-    if whole.columns is None and all(name in known for name in columns):
-        of_columns = {name: known[name] for name in columns}
-        whole.add(Entry(block=None, files=of_columns, content=of_columns))
-    by_block = {name: spec for name, spec in specs.items() if len(spec.shape) > 1}
-    if len(specs) < len(record.checksums) or any(name not in known for name in by_block):
-        return whole
-    for block in range(by_block["hidden"].grid[0]):
-        of_block = {}
-        for name, spec in by_block.items():
-            count = len(spec.block_keys(block))
-            of_block[name] = known[name][block * count : (block + 1) * count]
-        whole.blocks.setdefault(block, Entry(block=block, files=of_block, content=of_block))
-    return whole
-
-
-def _specs(folder: Folder, names: list[str], found: Inspection) -> Iterator[tuple[str, ArraySpec]]:
+def readable_specs(
+    folder: Folder, names: list[str], found: Inspection
+) -> Iterator[tuple[str, ArraySpec]]:
     for name in names:
         try:
             yield name, read_spec(folder, name)
@@ -154,7 +118,7 @@ def _require_whole(
             continue
         if COMPLETE not in {damage.key for damage in found.damage}:
             found.damage.append(Damage(key=COMPLETE, problem="does not add up to the record"))
-        if _whole_sums(folder, spec, record.checksums[name]) is None:
+        if whole_sums(folder, spec, record.checksums[name]) is None:
             problem = "has changed since it was written; in which file, the journal cannot tell"
             found.damage.append(Damage(key=name, problem=problem))
 
@@ -167,7 +131,7 @@ def _recorded(journal: Journal, spec: ArraySpec) -> list[int]:
     return [crc for entry in blocks if entry for crc in entry.content.get(spec.name, [])]
 
 
-def _whole_sums(folder: Folder, spec: ArraySpec, checksum: str) -> list[int] | None:
+def whole_sums(folder: Folder, spec: ArraySpec, checksum: str) -> list[int] | None:
     """The checksums of an array's chunks, from the files; None where they are not `checksum`'s."""
     sums = []
     try:

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from trajdiag.errors import StoreError
+from trajdiag.errors import OutOfSpaceError, StoreError
 from trajdiag.store import durable
 from trajdiag.store.folder import Content
 from trajdiag.store.partial import is_leftover
@@ -32,6 +32,19 @@ class LocalFolder:
 
     def exists(self) -> bool:
         return self.path.exists()
+
+    def require_space(self, needed: int) -> int | None:
+        path = self.path
+        while not path.exists() and path != path.parent:
+            path = path.parent
+        free = shutil.disk_usage(path).free
+        if needed - sum(self.sizes().values()) > free:
+            raise OutOfSpaceError(
+                f"store {self.path} needs {needed / 2**20:,.0f} MiB, {free / 2**20:,.0f} MiB are "
+                "free; free some space, keep fewer logits (--logits topk:64), or choose another "
+                "--cache-dir"
+            )
+        return free
 
     def sizes(self) -> dict[str, int]:
         return dict(self._files(self.path, ""))

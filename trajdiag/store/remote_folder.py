@@ -42,6 +42,9 @@ class RemoteFolder:
     def exists(self) -> bool:
         return bool(self.sizes())
 
+    def require_space(self, needed: int) -> None:
+        """Nothing says how much there is."""
+
     def sizes(self) -> dict[str, int]:
         with self._far():
             self._fs.invalidate_cache()

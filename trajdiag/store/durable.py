@@ -3,6 +3,7 @@
 import errno
 import os
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from trajdiag.errors import OutOfSpaceError, StoreError
 from trajdiag.store.partial import partial_path
 
 _OPEN_FILES = 128
+_THREADS = 4
 _ALIGNMENT = 4096
 _DIRECT = getattr(os, "O_DIRECT", 0)
 
@@ -52,28 +54,40 @@ def create_file(path: Path, content: bytes) -> bool:
 
 def _write_together(contents: Mapping[Path, bytes | memoryview]) -> None:
     partial = {path: partial_path(path) for path in contents}
-    descriptors: list[int] = []
-    try:
-        for path, content in contents.items():
-            with disk_errors(path):
-                view = memoryview(content).cast("B")
-                descriptors.append(_open(partial[path], direct=_is_aligned(view)))
-                _write_all(descriptors[-1], view)
-        with disk_errors(next(iter(contents))):
-            for descriptor in descriptors:
-                os.fsync(descriptor)
-            for path in contents:
-                partial[path].replace(path)
-    except BaseException:
-        for path in partial.values():
-            path.unlink(missing_ok=True)
-        raise
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
-    for folder in {path.parent for path in contents}:
+    descriptors: dict[Path, int] = {}
+
+    def write(path: Path) -> None:
+        with disk_errors(path):
+            view = memoryview(contents[path]).cast("B")
+            descriptors[path] = _open(partial[path], direct=_is_aligned(view))
+            _write_all(descriptors[path], view)
+
+    def sync(path: Path) -> None:
+        with disk_errors(path):
+            os.fsync(descriptors[path])
+
+    def sync_names(folder: Path) -> None:
         with disk_errors(folder):
             sync_folder(folder)
+
+    # A disk takes several writes at a time, and a file system commits files together that are
+    # synced at the same time.
+    with ThreadPoolExecutor(min(_THREADS, len(contents))) as threads:
+        try:
+            list(threads.map(write, contents))
+            list(threads.map(sync, contents))
+            for path in contents:
+                with disk_errors(path):
+                    partial[path].replace(path)
+        except BaseException:
+            threads.shutdown(cancel_futures=True)  # what is being written must not come back
+            for path in partial.values():
+                path.unlink(missing_ok=True)
+            raise
+        finally:
+            for descriptor in descriptors.values():
+                os.close(descriptor)
+        list(threads.map(sync_names, {path.parent for path in contents}))
 
 
 def append(descriptor: int, content: bytes) -> None:

@@ -104,7 +104,7 @@ class MappedChunk:
             self._map.madvise(mmap.MADV_WILLNEED)
             return
         stops = starts + self._row_bytes
-        apart = np.flatnonzero(starts[1:] // mmap.PAGESIZE > stops[:-1] // mmap.PAGESIZE)
+        apart = np.flatnonzero(starts[1:] - stops[:-1] > _SCATTERED / 2)
         firsts = starts[np.r_[0, apart + 1]] // mmap.PAGESIZE * mmap.PAGESIZE
         lasts = stops[np.r_[apart, len(stops) - 1]]
         for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):

@@ -65,6 +65,7 @@ class FrozenStates:
                 picked = torch.from_numpy(order[start : start + size])
                 examples = torch.from_numpy(at)[picked]
                 yield examples, window[picked] if self._all is None else self._all[examples]
+            del window  # before the one after the next is begun
 
     def in_order(self) -> Iterator[tuple[Tensor, Tensor]]:
         """As `shuffled`, in store order."""

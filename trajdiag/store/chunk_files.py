@@ -90,22 +90,24 @@ class ChunkFiles:
     def _read_scattered(
         self, spec: ArraySpec, rows: np.ndarray, parts: list[_Part], check: Check | None
     ) -> None:
-        blocks = list(by_block(rows, spec.chunk[0]))
-        if not self._is_cached(spec, rows, parts):
-            for block, _, within in blocks:
+        blocks, cached = list(by_block(rows, spec.chunk[0])), self._is_cached(spec, rows, parts)
+        room, unchecked = _GROWTH, set()
+        step = max(1, _OPEN_MAPS // len(parts))
+        for start in range(0, len(blocks), step):
+            group = blocks[start : start + step]
+            for block, _, within in () if cached else group:
                 for _, index, _ in parts:
                     self._map(spec, (block, *index)).will_need(within)
-        room, unchecked = _GROWTH, set()
-        for block, at, within in blocks:
-            for out, index, columns in parts:
-                chunk = self._map(spec, (block, *index))
-                room = chunk.gather(within, columns, out, at, room)
-                if check and not chunk.is_checked:
-                    if chunk.is_mapped:
-                        there = block_rows(spec, block)
-                        check(spec, chunk.values[: len(there)], np.array(there), index[0])
-                        chunk.is_checked = True
-                    unchecked.add(index)
+            for block, at, within in group:
+                for out, index, columns in parts:
+                    chunk = self._map(spec, (block, *index))
+                    room = chunk.gather(within, columns, out, at, room)
+                    if check and not chunk.is_checked:
+                        unchecked.add(index)
+                        if chunk.is_mapped:
+                            there = block_rows(spec, block)
+                            check(spec, chunk.values[: len(there)], np.array(there), index[0])
+                            chunk.is_checked = True
         for out, index, _ in parts:
             if check and index in unchecked:
                 check(spec, out, rows, index[0])

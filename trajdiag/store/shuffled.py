@@ -56,6 +56,7 @@ def shuffled_batches(
             picked = order[start : start + size]
             index = torch.from_numpy(picked)
             yield rows[at[picked]], tuple(_take(tensor, index) for tensor in tensors)
+        del tensors  # before the window after the next is begun
 
 
 def shuffled_windows(

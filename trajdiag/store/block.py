@@ -10,6 +10,7 @@ from torch import Tensor
 
 from trajdiag.errors import NonFiniteError
 from trajdiag.signals.tracker import SignalTracker
+from trajdiag.store.device_copies import at_home
 from trajdiag.store.schema import SIGNAL, ArraySpec
 
 _PROOF = {"logits": ("entropy", 1), "hidden": ("hidden_cosine", 2)}
@@ -65,7 +66,7 @@ class Block:
             if values[0].ndim == 1:
                 stored[at] = _as_stored(torch.stack(list(values), 1))
             else:
-                for into, x in zip(stored, _at_home(values), strict=True):
+                for into, x in zip(stored, _all_at_home(values), strict=True):
                     into[at] = _as_stored(x)
         self._signals[:, at] = tracked.transpose(0, 2, 1)
 
@@ -91,14 +92,14 @@ def _is_proved_finite(
     return all(math.isfinite(float(x.sum(dtype=torch.float32))) for x in loops)
 
 
-def _at_home(loops: Sequence[Tensor]) -> Sequence[Tensor]:
+def _all_at_home(loops: Sequence[Tensor]) -> Sequence[Tensor]:
     """`loops` on the CPU; a device is waited for once, not once a loop."""
-    return loops if loops[0].device.type == "cpu" else torch.stack(list(loops)).cpu().unbind()
+    return loops if loops[0].device.type == "cpu" else at_home(torch.stack(list(loops))).unbind()
 
 
 def _as_stored(x: Tensor) -> np.ndarray:
     bits = x.view(torch.uint16) if x.dtype == torch.bfloat16 else x
-    return bits.cpu().numpy()
+    return at_home(bits).numpy()
 
 
 def _pages(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from trajdiag.store.block import Block
+from trajdiag.store.device_copies import SideStream, made
 from trajdiag.store.writer import StoreWriter
 
 _NICE = 10
@@ -52,6 +53,7 @@ class Recorder:
         self._waiting, self._taken = waiting, deque[Future[None]]()
         # one core for the books, the others for the model; the setting is the thread's own
         self._thread = ThreadPoolExecutor(1, "recorder", _give_way)
+        self._side = SideStream()
         self._block: Block | None = None
         self._current, self._missing = -1, 0
 
@@ -59,7 +61,8 @@ class Recorder:
         """Hand over a batch. Blocks come one after the other, each complete before the next."""
         while len(self._taken) >= self._waiting:
             self._taken.popleft().result()
-        self._taken.append(self._thread.submit(self._take, batch))
+        ready = made(batch.loops["hidden"][-1])
+        self._taken.append(self._thread.submit(self._take, batch, ready))
 
     def __enter__(self) -> "Recorder":
         return self
@@ -72,14 +75,15 @@ class Recorder:
             for taken in self._taken:
                 taken.result()
 
-    def _take(self, batch: Trajectories) -> None:
+    def _take(self, batch: Trajectories, ready: torch.cuda.Event | None) -> None:
         if self._block is None:
             self._block = Block(self._writer.specs)
         if batch.block != self._current:
             rows = self._writer.rows(batch.block)
             self._current, self._missing = batch.block, len(rows)
             self._block.begin(self._ids[rows.start : rows.stop])
-        self._block.fill(batch.at, batch.loops)
+        with self._side.after(ready):
+            self._block.fill(batch.at, batch.loops)
         self._missing -= len(batch.at)
         if not self._missing:
             self._writer.write_block(batch.block, self._block.arrays)

@@ -319,7 +319,7 @@ def epoch_seconds(path: str, where: str) -> tuple[float, float]:
 
     def batches() -> Iterator[torch.Tensor]:
         if whole is None:
-            for _, (hidden,) in shuffled_batches(store, "hidden", size=BATCH, seed=0, window=4096):
+            for _, (hidden,) in shuffled_batches(store, "hidden", size=BATCH, seed=0):
                 yield hidden
             return
         order = torch.from_numpy(np.random.default_rng(0).permutation(len(store)))

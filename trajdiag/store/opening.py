@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from trajdiag.errors import StoreError
 from trajdiag.store.fingerprint import fingerprint
 from trajdiag.store.folder import Folder
-from trajdiag.store.journal import COMPLETE, RECORD_COPY
+from trajdiag.store.journal import COMPLETE, RECORD_COPY, Journal, read_journal
 from trajdiag.store.lock import is_lock
 from trajdiag.store.partial import PARTIAL
 from trajdiag.store.record import (
@@ -16,6 +17,49 @@ from trajdiag.store.record import (
     parse_group_file,
 )
 from trajdiag.store.schema import GROUP, ArraySpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """A store that was looked at, and whose files are there."""
+
+    folder: Folder
+    record: StoreRecord
+    specs: dict[str, ArraySpec]
+    journal: Journal | None
+    """What is there of an unfinished one; None of a complete one."""
+
+
+def open_files(folder: Folder, *, unfinished: bool) -> Opened:
+    """The store in `folder`, an unfinished one only where that is asked for.
+
+    Raises StoreError where it is absent, foreign, unfinished, of another schema version, or lacks
+    bytes.
+    """
+    record = read_record(folder)
+    if record.complete:
+        sizes = folder.sizes()
+        specs = {name: read_spec(folder, name) for name in record.checksums}
+        require_as_recorded(folder, record, specs)
+        for spec in specs.values():
+            require_files(folder, sizes, spec, spec.chunk_keys())
+        return Opened(folder=folder, record=record, specs=specs, journal=None)
+    if not unfinished:
+        raise StoreError(
+            f"store {folder.location} is unfinished; run the command that began it again: "
+            f"{' ; '.join(record.commands) or 'the same extraction'}"
+        )
+    journal = read_journal(folder)
+    if journal.columns is None or not journal.blocks:
+        raise StoreError(f"store {folder.location} is unfinished and holds no block so far")
+    sizes = folder.sizes()  # later than the journal, which a writer may lengthen meanwhile
+    names = dict.fromkeys(name for entry in journal for name in entry.files)
+    specs = {name: read_spec(folder, name) for name in names}
+    for spec in specs.values():
+        blocks = journal.blocks if len(spec.shape) > 1 else ()
+        keys = [key for block in blocks for key in spec.block_keys(block)]
+        require_files(folder, sizes, spec, keys or spec.chunk_keys())
+    return Opened(folder=folder, record=record, specs=specs, journal=journal)
 
 
 def read_record(folder: Folder) -> StoreRecord:

@@ -14,9 +14,10 @@ from trajdiag.errors import NonFiniteError, StoreError, UnknownNameError
 from trajdiag.signals.registry import SIGNALS
 from trajdiag.store.finite import first_non_finite
 from trajdiag.store.folder import Folder, open_folder
-from trajdiag.store.journal import Journal, read_journal
+from trajdiag.store.journal import Journal
 from trajdiag.store.local_folder import LocalFolder
-from trajdiag.store.opening import read_record, read_spec, require_as_recorded, require_files
+from trajdiag.store.opening import open_files
+from trajdiag.store.predictions import cross_entropy, predictions
 from trajdiag.store.record import REPAIR, StoreRecord
 from trajdiag.store.schema import (
     COVARIATE,
@@ -25,7 +26,6 @@ from trajdiag.store.schema import (
     SCORE,
     SIGNAL,
     SPLITS,
-    VOCABULARY,
     ArraySpec,
 )
 from trajdiag.store.store_files import StoreFiles
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from trajdiag.store.head import SavedHead
-
-_PIECE = 2**20
-"""Logits of one loop that are read at a time."""
 
 
 class Store:
@@ -82,32 +79,8 @@ class Store:
         read. Raises StoreError where the store is absent, foreign, unfinished, of another schema
         version, or lacks bytes.
         """
-        folder = open_folder(location, cache_dir)
-        record = read_record(folder)
-        if not record.complete and not unfinished:
-            raise StoreError(
-                f"store {folder.location} is unfinished; run the command that began it again: "
-                f"{' ; '.join(record.commands) or 'the same extraction'}"
-            )
-        if record.complete:
-            sizes = folder.sizes()
-            specs = {name: read_spec(folder, name) for name in record.checksums}
-            require_as_recorded(folder, record, specs)
-            for spec in specs.values():
-                require_files(folder, sizes, spec, spec.chunk_keys())
-            return cls(folder, record, specs)
-        journal = read_journal(folder)
-        if journal.columns is None or not journal.blocks:
-            raise StoreError(f"store {folder.location} is unfinished and holds no block so far")
-        sizes = folder.sizes()  # later than the journal, which a writer may lengthen meanwhile
-        specs = {}
-        for name in dict.fromkeys(name for entry in journal for name in entry.files):
-            specs[name] = read_spec(folder, name)
-        for spec in specs.values():
-            blocks = journal.blocks if len(spec.shape) > 1 else ()
-            keys = [key for block in blocks for key in spec.block_keys(block)]
-            require_files(folder, sizes, spec, keys or spec.chunk_keys())
-        return cls(folder, record, specs, journal)
+        opened = open_files(open_folder(location, cache_dir), unfinished=unfinished)
+        return cls(opened.folder, opened.record, opened.specs, opened.journal)
 
     @property
     def location(self) -> str:
@@ -348,13 +321,7 @@ class Store:
 
     def predictions(self, split: str | None = None) -> np.ndarray:
         """The predicted class, int64 [example, loop]; the first of equals."""
-        rows = self.rows(split)
-        if "logits" not in self._specs:
-            return self._top_ids(rows)
-        found = np.empty((len(rows), self.loops), np.int64)
-        for at, loop, logits in self._logits_by_loop(rows):
-            found[at, loop] = logits.argmax(1)
-        return found
+        return predictions(self, split)
 
     def correct(self, split: str | None = None, score: str | None = None) -> np.ndarray:
         """Whether the prediction is the target, bool [example, loop]; by `scores` of this name, or
@@ -366,17 +333,7 @@ class Store:
 
     def cross_entropy(self, split: str | None = None) -> np.ndarray:
         """-log p(target), nats, float64 [example, loop]."""
-        rows = self.rows(split)
-        if "logits" not in self._specs:
-            kept = self.numpy(VOCABULARY + "target_log_probability", rows=rows)
-            return -kept.astype(np.float64)
-        found = np.empty((len(rows), self.loops))
-        for at, loop, logits in self._logits_by_loop(rows):
-            z = logits.astype(np.float64)
-            z -= z.max(1, keepdims=True)
-            of_target = np.take_along_axis(z, self.target[rows[at], None], 1)[:, 0]
-            found[at, loop] = np.log(np.exp(z).sum(1)) - of_target
-        return found
+        return cross_entropy(self, split)
 
     def scores(self, name: str, split: str | None = None) -> np.ndarray:
         """What the choices of each question are scored by: float32 [example, loop, class].
@@ -457,21 +414,6 @@ class Store:
         loops = range(self.loops) if loop is None else range(loop - 1, loop)
         found = self._files.read(spec, rows, loops, self._require_finite)
         return found if loop is None else found[:, 0]
-
-    def _logits_by_loop(self, rows: np.ndarray) -> Iterator[tuple[slice, int, np.ndarray]]:
-        """(positions in `rows`, loop - 1, their logits [row, class]) a few at a time."""
-        size = max(1, _PIECE // self.classes)
-        for start in range(0, len(rows), size):
-            at = slice(start, start + size)
-            for loop in range(self.loops):
-                yield at, loop, self._read("logits", None, rows[at], loop + 1)
-
-    def _top_ids(self, rows: np.ndarray) -> np.ndarray:
-        """The most likely token, int64 [row, loop]."""
-        array = VOCABULARY + "top_ids"
-        return np.stack(
-            [self.numpy(array, rows=rows, loop=t)[:, 0] for t in range(1, self.loops + 1)], axis=1
-        ).astype(np.int64)
 
     def _require_finite(
         self, spec: ArraySpec, values: np.ndarray, rows: np.ndarray, loop: int

@@ -74,6 +74,8 @@ class Cost:
     """What a command took."""
 
     seconds: float
+    cpu_seconds: float
+    """Of all its threads: what other work on the machine does not change."""
     gib: float
     """Peak resident memory."""
 
@@ -92,4 +94,8 @@ def cost_of(cache: Path, *words: str) -> Cost:
     seconds = time.monotonic() - start
     if process.returncode:
         raise RuntimeError(f"trajdiag {' '.join(words)}: {(cache / 'said.txt').read_text()}")
-    return Cost(seconds=seconds, gib=usage.ru_maxrss / 2**20)
+    return Cost(
+        seconds=seconds,
+        cpu_seconds=usage.ru_utime + usage.ru_stime,
+        gib=usage.ru_maxrss / 2**20,
+    )

@@ -13,6 +13,7 @@ from trajdiag.store.chunk_files import Check, ChunkFiles, by_block
 from trajdiag.store.compression import decompressed
 from trajdiag.store.folder import Folder
 from trajdiag.store.journal import Journal, read_journal
+from trajdiag.store.local_folder import LocalFolder
 from trajdiag.store.record import REPAIR, StoreRecord
 from trajdiag.store.schema import ArraySpec
 
@@ -43,17 +44,18 @@ class StoreFiles:
     ) -> np.ndarray:
         """The examples `rows` int64 [row] of an array at `loops`, counted from 0: [row, loop, ...]
         of the dtype on disk; `check` sees them as in ChunkFiles.read."""
-        blocks = np.unique(rows // spec.chunk[0]).tolist()
         if spec.zstd is not None:
             found = self._decompress(spec, rows, loops)
             if check is not None and len(spec.shape) == 3:
                 for column, loop in enumerate(loops):
                     check(spec, found[:, column], rows, loop)
             return found
-        by_loop = len(spec.shape) == 3
-        keys = [spec.key((b, t, 0)) for b in blocks for t in loops] if by_loop else []
-        files = self._bring(spec, keys or [spec.key((b, 0)) for b in blocks])
-        return files.read(spec, rows, loops, check)
+        keys: list[str] = []
+        if not isinstance(self._folder, LocalFolder):
+            blocks = np.unique(rows // spec.chunk[0]).tolist()
+            rest = [(t, 0) for t in loops] if len(spec.shape) == 3 else [(0,)]
+            keys = [spec.key((block, *index)) for block in blocks for index in rest]
+        return self._bring(spec, keys).read(spec, rows, loops, check)
 
     def column(self, spec: ArraySpec) -> np.ndarray:
         """A per-example column, [example]."""

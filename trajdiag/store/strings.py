@@ -8,12 +8,12 @@ import numpy as np
 def encode(items: Sequence[str], count: int) -> bytes:
     """The chunk of `items`, padded with empty strings to `count`."""
     texts = [item.encode() for item in items]
-    parts = [count.to_bytes(4, "little")]
-    for text in texts:
-        parts.append(len(text).to_bytes(4, "little"))
-        parts.append(text)
-    parts.append(bytes(4 * (count - len(texts))))
-    return b"".join(parts)
+    sizes = np.fromiter(map(len, texts), "<u4", len(texts)).tobytes()
+    parts = [b""] * (2 * len(texts))
+    parts[::2] = [sizes[at : at + 4] for at in range(0, len(sizes), 4)]
+    parts[1::2] = texts
+    padding = bytes(4 * (count - len(texts)))
+    return b"".join([count.to_bytes(4, "little"), *parts, padding])
 
 
 def decode(content: bytes, count: int) -> np.ndarray:

@@ -9,6 +9,7 @@ missing completes it, by replacing the group's zarr.json.
 import dataclasses
 import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -111,19 +112,24 @@ class StoreWriter:
             )
         if self._journal.columns is None:
             self._create_arrays()
-        content: dict[str, list[int]] = {}
+        content: dict[str, list[Content]] = {}
+        on_disk: dict[str, list[Content]] = {}
         files: dict[str, Content] = {}
-        sums: dict[str, list[int]] = {}
         for name, spec in self.specs.items():
             keys = spec.block_keys(block)
-            chunks: list[Content] = list(_chunks(arrays[name], spec, len(keys)))
-            content[name] = sums[name] = [crc32c(chunk) for chunk in chunks]
+            content[name] = on_disk[name] = list(_chunks(arrays[name], spec, len(keys)))
             if spec.zstd is not None:
-                chunks = [compressed(chunk, spec.zstd) for chunk in chunks]
-                sums[name] = [crc32c(chunk) for chunk in chunks]
-            files |= {f"{name}/{key}": chunk for key, chunk in zip(keys, chunks, strict=True)}
-        self._folder.write(files)
-        self._record(Entry(block=block, files=sums, content=content))
+                on_disk[name] = [compressed(chunk, spec.zstd) for chunk in content[name]]
+            files |= zip((f"{name}/{key}" for key in keys), on_disk[name], strict=True)
+        with ThreadPoolExecutor(1) as thread:  # what checksums cost is hidden by the disk
+            writing = thread.submit(self._folder.write, files)
+            sums = {name: [crc32c(chunk) for chunk in chunks] for name, chunks in content.items()}
+            of_files = {
+                name: sums[name] if chunks is content[name] else [crc32c(c) for c in chunks]
+                for name, chunks in on_disk.items()
+            }
+            writing.result()
+        self._record(Entry(block=block, files=of_files, content=sums))
 
     def missing(self) -> list[int]:
         """The blocks, of any shard, that nobody has recorded so far."""
@@ -209,19 +215,20 @@ class StoreWriter:
         if attached != self.record.attachments:  # by a shard on a machine that rounds otherwise
             self.record = dataclasses.replace(self.record, attachments=attached)
             self._folder.write(dict.fromkeys((RECORD_COPY, GROUP), group_file(self.record)))
-        self._folder.write({**self._metadata(), **self._column_files(), **self._attachments})
-        sums = self._column_sums()
+        columns = self._column_files()
+        self._folder.write({**self._metadata(), **columns, **self._attachments})
+        sums = self._column_sums(columns)
         self._record(Entry(block=None, files=sums, content=sums))
 
-    def _column_sums(self) -> dict[str, list[int]]:
+    def _column_sums(self, files: Mapping[str, Content]) -> dict[str, list[int]]:
         return {
-            name: [crc32c(chunk) for chunk in column_chunks(spec, values).values()]
-            for name, (spec, values) in self._columns.items()
+            name: [crc32c(files[f"{name}/{key}"]) for key in spec.chunk_keys()]
+            for name, (spec, _) in self._columns.items()
         }
 
     def _require_same_columns(self, entry: Entry) -> None:
         """A task that gives other examples the second time must not be mixed with the first."""
-        for name, sums in self._column_sums().items():
+        for name, sums in self._column_sums(self._column_files()).items():
             if sums != entry.content.get(name):
                 raise ConfigError(
                     f"store {self.location} was begun with other examples: {name} differs; a task "

@@ -1,5 +1,7 @@
 """What a user is told of a name that nothing bears."""
 
+import pickle
+
 import pytest
 
 from trajdiag.errors import UnknownNameError
@@ -25,3 +27,8 @@ def test_only_what_is_nearly_spelled_so_is_suggested(name, existing, meant):
 
 def test_a_name_that_is_no_text_is_unknown_too():
     assert str(UnknownNameError("gate", 3, ["a"])) == "unknown gate 3; existing: a"
+
+
+def test_a_worker_can_tell_another_process_what_it_raised():
+    error = pickle.loads(pickle.dumps(UnknownNameError("gate", "mpl", ["mlp"], "A hint")))
+    assert str(error) == "unknown gate 'mpl', did you mean mlp? existing: mlp. A hint"

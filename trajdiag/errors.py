@@ -21,6 +21,10 @@ class UnknownNameError(TrajdiagError):
             + f" existing: {', '.join(names) or 'none'}"
             + (f". {hint}" if hint else "")
         )
+        self._given = kind, name, names, hint
+
+    def __reduce__(self) -> tuple[type["UnknownNameError"], tuple[str, str, list[str], str]]:
+        return type(self), self._given  # else a process that raises it could not tell another
 
 
 class ConfigError(TrajdiagError):
@@ -41,6 +45,14 @@ class CheckpointError(TrajdiagError):
 
 class StoreError(TrajdiagError):
     """A store that is missing, unfinished, damaged, foreign, or of another schema version."""
+
+
+class BusyError(StoreError):
+    """A store, or a shard of one, that a living process is writing."""
+
+
+class WorkerError(TrajdiagError):
+    """Workers of a cluster that are lost again and again."""
 
 
 class GateError(TrajdiagError):

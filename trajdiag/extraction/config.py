@@ -15,10 +15,11 @@ from trajdiag.store.shard import Shard
 Pool = Literal["last", "mean"]
 TooLong = Literal["refuse", "truncate", "skip"]
 Compress = Literal["none", "zstd"]
+Launcher = Literal["local", "ray"]
 
 
 _MOST = 2**31
-_HOW = ("overwrite", "shards", "shard")
+_HOW = ("overwrite", "shards", "shard", "launcher", "workers")
 """Options that say nothing of what is made."""
 
 
@@ -77,6 +78,11 @@ class ExtractConfig:
     say when absent, else 1."""
     shard: int | None = None
     """The shard of this one, from 0."""
+    launcher: Launcher = "local"
+    """local: this process; ray: workers of a Ray cluster, that of RAY_ADDRESS, of this machine, or
+    else one started here."""
+    workers: int | None = None
+    """Workers of the Ray cluster; one a GPU when absent, or one a machine where it has none."""
     cache_dir: str | None = None
     """The cache root; $TRAJDIAG_CACHE or ./cache when absent."""
     overwrite: bool = False
@@ -86,6 +92,7 @@ class ExtractConfig:
         for option, least, most in (
             ("loops", 1, MOST_LOOPS),
             ("shards", 1, _MOST),
+            ("workers", 1, _MOST),
             ("num_fewshot", 0, _MOST),
             ("window", 2, _MOST),
             ("batch_tokens", 1, _MOST),
@@ -110,6 +117,17 @@ class ExtractConfig:
             raise ConfigError("give --store, which ends in the store's name, or --name, not both")
         if (self.shards is None) != (self.shard is None):
             raise ConfigError("give --shards N and --shard I together, or neither")
+        if self.launcher not in get_args(Launcher):
+            raise ConfigError(
+                f"launcher must be {' or '.join(get_args(Launcher))}, got {self.launcher!r}"
+            )
+        if self.launcher == "ray" and self.shard_of.count > 1:
+            raise ConfigError(
+                f"--launcher ray is run once, not by {self.shard_of}: its --workers share the "
+                "blocks by themselves"
+            )
+        if self.launcher != "ray" and self.workers is not None:
+            raise ConfigError("--workers are those of --launcher ray")
         if self.overwrite and self.shard_of.count > 1:
             raise ConfigError(
                 f"--overwrite by {self.shard_of} would remove what the other shards have written; "

@@ -17,6 +17,8 @@ from trajdiag.store.recorder import Recorder
 from trajdiag.store.writer import StoreWriter
 
 Progress = Callable[[str], None]
+Written = Callable[[int], None]
+"""Called with the number of a block once it is durable."""
 
 WAITING = 2
 """Batches held between the model and the recorder."""
@@ -43,13 +45,14 @@ def run(
     reading: Reading,
     batch_tokens: int,
     progress: Progress,
+    written: Written | None = None,
 ) -> None:
-    """Compute and write the pending blocks."""
+    """Compute and write the pending blocks, each told to `written`, else in a line of progress."""
     pending = writer.pending
     total = sum(len(writer.rows(block)) for block in pending)
     began, done = time.monotonic(), 0
 
-    def written(block: int) -> None:
+    def say(block: int) -> None:
         nonlocal done
         done += len(writer.rows(block))
         speed = done / (time.monotonic() - began)
@@ -60,7 +63,7 @@ def run(
     budget = TokenBudget(batch_tokens)
     length, rows = work.unit_length, np.diff(work.unit_rows)
     pads = "right" in model.padding
-    recorder = Recorder(writer, work.columns.id, waiting=WAITING, written=written)
+    recorder = Recorder(writer, work.columns.id, waiting=WAITING, written=written or say)
     with torch.inference_mode(), recorder:
         for block in pending:
             examples = writer.rows(block)

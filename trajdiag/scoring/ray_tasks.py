@@ -3,18 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from trajdiag.errors import ConfigError, TrajdiagError
-
-EXTRA = "Ray is not installed; install it with `pip install 'trajdiag[scale]'`"
-
-
-def require_ray() -> Any:
-    """The module `ray`. Raises ConfigError where it is not installed."""
-    try:
-        import ray
-    except ImportError:
-        raise ConfigError(EXTRA) from None
-    return ray
+from trajdiag.errors import TrajdiagError
+from trajdiag.ray_cluster import join_ray
 
 
 def run_on_ray(
@@ -26,9 +16,7 @@ def run_on_ray(
 ) -> Any:
     """`over_range(task, sample, range)` of every range, neighbours pairwise added, until one is
     left. Ray is started on this machine, or joined where RAY_ADDRESS says so, unless it runs."""
-    ray = require_ray()
-    if not ray.is_initialized():
-        ray.init(log_to_driver=False, configure_logging=False)
+    ray = join_ray()
     work = ray.put(task), ray.put(sample)
     one, pair = ray.remote(over_range), ray.remote(add)
     pending = [one.remote(*work, each) for each in ranges]

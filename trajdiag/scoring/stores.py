@@ -14,12 +14,12 @@ from trajdiag.bound.rules import Rule
 from trajdiag.errors import ConfigError, UnknownNameError
 from trajdiag.metrics.bootstrap import LEFT_OUT, Estimate, Resample
 from trajdiag.names import require_kind, require_options
+from trajdiag.ray_cluster import require_ray
 from trajdiag.readout import FIXED, Readout, bound, list_readouts, oracles
 from trajdiag.results import Results
 from trajdiag.scoring.evaluation import REAL, Resamples, Scored, evaluate
 from trajdiag.scoring.hindsight import evaluate_bound, evaluate_oracle, null_points, rule_points
 from trajdiag.scoring.parts import Launcher
-from trajdiag.scoring.ray_tasks import require_ray
 from trajdiag.scoring.samples import MOST_BINS, MOST_LEVELS, Outcomes, Sample, outcomes
 from trajdiag.scoring.score_rows import rows
 from trajdiag.scoring.selection import Targets

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from trajdiag.errors import StoreError
+from trajdiag.errors import BusyError, StoreError
 from trajdiag.store.durable import disk_errors
 from trajdiag.store.folder import Folder
 from trajdiag.store.local_folder import LocalFolder
@@ -33,7 +33,7 @@ class Lock:
     """The right to write a shard's blocks, held until `release`."""
 
     def __init__(self, folder: Folder, shard: Shard) -> None:
-        """Raises StoreError where a living process holds this shard, or one with common blocks."""
+        """Raises BusyError where a living process holds this shard, or one with common blocks."""
         self._folder, self._key = folder, f"{_LOCKS}{shard.name}{_SUFFIX}"
         self._beats, self._stop = 0, threading.Event()
         self._descriptor: int | None = None
@@ -154,9 +154,9 @@ class Lock:
         except FileNotFoundError:
             return b""
 
-    def _refusal(self, holder: dict[str, Any], what: str = "") -> StoreError:
+    def _refusal(self, holder: dict[str, Any], what: str = "") -> BusyError:
         who = f" ({holder['pid']} on {holder['host']})" if holder else ""
-        return StoreError(
+        return BusyError(
             f"another process{who} is writing {self._folder.location}{what}; wait for it, stop it, "
             "or give both a part of their own with --shards N --shard I"
         )

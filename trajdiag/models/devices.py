@@ -1,5 +1,7 @@
 """Where a model computes, and in what, by name."""
 
+import os
+
 import torch
 
 from trajdiag.errors import ConfigError
@@ -8,10 +10,14 @@ _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def named_device(name: str) -> torch.device:
-    """The device of this name; `auto` is a CUDA GPU where there is one, else the CPU. Raises
-    ConfigError where it cannot be had."""
+    """The device of this name; `auto` is a CUDA GPU where there is one, of several the one for this
+    process of those that torchrun or Slurm began here, else the CPU. Raises ConfigError where it
+    cannot be had."""
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        if not torch.cuda.is_available():
+            return torch.device("cpu")
+        rank = os.environ.get("LOCAL_RANK") or os.environ.get("SLURM_LOCALID") or "0"
+        return torch.device("cuda", int(rank) % torch.cuda.device_count())
     try:
         device = torch.device(name)
         if device.type == "meta":

@@ -30,5 +30,5 @@ def test_a_name_that_is_no_text_is_unknown_too():
 
 
 def test_a_worker_can_tell_another_process_what_it_raised():
-    error = pickle.loads(pickle.dumps(UnknownNameError("gate", "mpl", ["mlp"], "A hint")))
-    assert str(error) == "unknown gate 'mpl', did you mean mlp? existing: mlp. A hint"
+    error = UnknownNameError("gate", "mlq", ["mlp"], "A hint")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)

@@ -1,6 +1,8 @@
 """`trajdiag extract`."""
 
+import contextlib
 import dataclasses
+import sys
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -19,4 +21,6 @@ def extract(config: Annotated[ExtractConfig, Parameter(name="*")]) -> None:
     options = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
     model, task = options.pop("model"), options.pop("task")
     options["task_options"] = {k.replace("-", "_"): v for k, v in config.task_options.items()}
-    print(extract_store(model, task, progress=to_stderr, **options).location)
+    with contextlib.redirect_stdout(sys.stderr):  # on which Ray, and a model of yours, may print
+        store = extract_store(model, task, progress=to_stderr, **options)
+    print(store.location)

@@ -100,11 +100,12 @@ def _extract(launch: "_Launch", config: ExtractConfig, size: Crew) -> str:
         created = _begin_store(folder, begun)
         count = min(size.workers, begun.blocks)
         launch.there = set(read_journal(folder, begun.blocks).blocks)
-        launch.blocks = begun.blocks
+        launch.blocks, launch.shards = begun.blocks, count
         hired = [first, *(launch.hire(index) for index in range(1, count))]
         launch.run(
             hired,
             lambda each: each.actor.make.remote(each.index, count, created, each.losses > 0),
+            lets_go=True,
         )
     record = existing_record(folder)
     if record is None or not record.complete:
@@ -144,6 +145,7 @@ class _Hired:
 
     index: int
     actor: Any
+    since: float = field(default_factory=time.monotonic)
     losses: int = 0
     """In a row, without a block."""
     host: str = ""
@@ -165,22 +167,27 @@ class _Launch:
     order: Any
     progress: Progress
     blocks: int = 0
+    shards: int = 1
     there: set[int] = field(default_factory=set)
     """Blocks that are durable."""
     told: set[str] = field(default_factory=set)
     """Lines that a worker has said: others say the same."""
     hired: list[_Hired] = field(default_factory=list)
+    waits: bool = False
+    """Whether it has been said that the cluster has no room."""
 
     def hire(self, index: int) -> _Hired:
         """A worker, which begins once the cluster has room."""
         self.hired.append(_Hired(index=index, actor=self._actor()))
         return self.hired[-1]
 
-    def run(self, hired: list[_Hired], work: Callable[[_Hired], Any]) -> list[Any]:
+    def run(
+        self, hired: list[_Hired], work: Callable[[_Hired], Any], *, lets_go: bool = False
+    ) -> list[Any]:
         """What `work`, a remote call, gives of each; a lost worker is replaced, and its work begun
-        again."""
+        again. `lets_go`: whether each then makes room in the cluster."""
         results: dict[int, Any] = {}
-        began, at_first, waits = time.monotonic(), len(self.there), True
+        began, at_first = time.monotonic(), len(self.there)
         for each in hired:
             each.work, each.words = work(each), each.actor.said.remote()
         while len(results) < len(hired):
@@ -196,6 +203,9 @@ class _Launch:
                     except _Lost as lost:
                         self._replace(each, lost)
                         each.work, each.words = work(each), each.actor.said.remote()
+                    else:
+                        if lets_go:
+                            self.ray.kill(each.actor)
                 elif each.words in done:
                     self._hear(each)
             if len(self.there) > before:
@@ -205,16 +215,20 @@ class _Launch:
                     f"{len(self.there):,} of {self.blocks:,} blocks, {speed:.2g}/s, "
                     f"{left:.0f} s left"
                 )
-            outside = sum(not each.host for each in busy)
-            if outside and waits and time.monotonic() > began + _ROOM:
-                waits = False
-                self.progress(f"{outside} of {len(hired)} workers wait for room in the cluster")
+            self._say_waiting(busy)
         return [results[each.index] for each in hired]
 
     def end(self) -> None:
         """Stop all workers; what they have recorded stays."""
         for each in self.hired:
             self.ray.kill(each.actor)
+
+    def _say_waiting(self, busy: list[_Hired]) -> None:
+        late = time.monotonic() - _ROOM
+        outside = sum(not each.host and each.since < late for each in busy)
+        if outside and not self.waits:
+            self.waits = True
+            self.progress(f"{outside} of {len(busy)} workers wait for room in the cluster")
 
     def _actor(self) -> Any:
         actor = self.ray.remote(Worker)
@@ -259,17 +273,18 @@ class _Launch:
 
     def _replace(self, each: _Hired, lost: "_Lost") -> None:
         each.losses += 1
-        shard = Shard(index=each.index, count=self.size.workers)
-        who = f"the worker of {shard}" + (f" on {each.host}" if each.host else "")
+        shard = Shard(index=each.index, count=self.shards)
+        who = f"the Ray worker of {shard}" + (f" on {each.host}" if each.host else "")
         if each.losses == LOSSES:
             raise WorkerError(
                 f"{who} was lost {LOSSES} times in a row without a new block: {lost}"
                 + (f"; it had said: {each.last}" if each.last else "")
-                + "; see Ray's logs there, and run it again to go on"
+                + "; often memory is what lacks: give fewer --workers, or lower --memory; Ray's "
+                "logs there say more, and the same command goes on where it was"
             ) from lost
         self.progress(f"{who} was lost ({lost}); another takes it up")
         self.ray.kill(each.actor)
-        each.actor, each.host, each.last = self._actor(), "", ""
+        each.actor, each.since, each.host, each.last = self._actor(), time.monotonic(), "", ""
 
 
 class _Lost(Exception):

@@ -204,7 +204,7 @@ def test_diagnose_refuses_a_store_that_does_not_fit_in_one_line(store, cache):
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"memory": 0.0}, "memory must be above 0"), ({"launcher": "slurm"}, "none or ray")],
+    [({"memory": 0.0}, "memory must be above 0"), ({"launcher": "slurm"}, "local or ray")],
 )
 def test_other_options_are_refused(store, options, said):
     with pytest.raises(ConfigError, match=said):

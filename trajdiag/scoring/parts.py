@@ -18,7 +18,7 @@ from trajdiag.scoring.samples import Sample
 RANGES = 32
 """Runs of parts, at most: as many tasks can be done at once."""
 
-Launcher = Literal["none", "ray"]
+Launcher = Literal["local", "ray"]
 """What runs the parts: this process, or Ray."""
 Task = Callable[[Sample, slice], Sequence[Any]]
 """Of a part, and which of the sample's examples it is: results each of which knows how to `+`."""

@@ -65,7 +65,7 @@ class ScoreConfig:
     memory: float = 8.0
     """GiB that scoring may take; stores that need more are read part by part, their thresholds
     those of a grid of 65,536."""
-    launcher: Launcher = "none"
+    launcher: Launcher = "local"
     """none: score in this process; ray: read every store part by part, as tasks on Ray."""
     cache_dir: str | None = None
     """Root of the cache in which stores and gates are found."""
@@ -90,8 +90,8 @@ class ScoreConfig:
             raise ConfigError(f"seed must be 0 or more, got {self.seed}")
         if not self.memory > 0:
             raise ConfigError(f"memory must be above 0 GiB, got {self.memory}")
-        if self.launcher not in ("none", "ray"):
-            raise ConfigError(f"launcher must be none or ray, got {self.launcher!r}")
+        if self.launcher not in ("local", "ray"):
+            raise ConfigError(f"launcher must be local or ray, got {self.launcher!r}")
         if self.intervals not in ("percentile", "bca"):
             raise ConfigError(f"intervals must be percentile or bca, got {self.intervals!r}")
         for readout, value in self.threshold.items():
@@ -225,7 +225,7 @@ def bytes_needed(store: Store) -> int:
 
 def _part_examples(store: Store, config: ScoreConfig) -> int | None:
     """None for a store that is scored at once."""
-    if config.launcher == "none" and bytes_needed(store) <= config.memory * 2**30:
+    if config.launcher == "local" and bytes_needed(store) <= config.memory * 2**30:
         return None
     return PART_EXAMPLES
 

@@ -5,14 +5,28 @@ import json
 import os
 from pathlib import Path
 
-from trajdiag.errors import StoreError, UnknownNameError
+from trajdiag.errors import ConfigError, StoreError, UnknownNameError
 
 STORE_SUFFIX = ".zarr"
 
 
+def is_url(location: str | os.PathLike[str]) -> bool:
+    """Whether this names a place that fsspec opens, such as s3://BUCKET/KEY."""
+    return isinstance(location, str) and "://" in location
+
+
 def cache_root(cache_dir: str | os.PathLike[str] | None = None) -> Path:
-    """The cache root: `cache_dir`, else $TRAJDIAG_CACHE, else ./cache."""
-    return Path(cache_dir or os.environ.get("TRAJDIAG_CACHE") or "cache")
+    """The cache root: `cache_dir`, else $TRAJDIAG_CACHE, else ./cache.
+
+    Raises ConfigError where that is a URL.
+    """
+    root = cache_dir or os.environ.get("TRAJDIAG_CACHE") or "cache"
+    if is_url(root):
+        raise ConfigError(
+            f"the cache is a folder on this machine, got {root}; a store may be elsewhere: "
+            "name its URL (in extract by --store)"
+        )
+    return Path(root)
 
 
 def stores_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
@@ -76,7 +90,7 @@ def find_store(
                 "`trajdiag extract --model mano-fixed-geometric`, or name a store"
             )
         return stores[0]
-    if isinstance(store, str) and "://" in store:
+    if isinstance(store, str) and is_url(store):
         return store
     if not os.fspath(store):
         raise UnknownNameError("store", "", [store_name(p) for p in complete_stores(cache_dir)])

@@ -60,8 +60,9 @@ def _verify(folder: Folder) -> None:
     if found.damage:
         commands = existing_record(folder).commands  # pyright: ignore[reportOptionalMemberAccess]
         again = f": {commands[0]}" if commands else ", or import the arrays"
+        first = "" if folder.appends else "remove these files and "
         raise StoreError(
-            f"store {folder.location}: {len(found.damage)} damaged; run the extraction "
+            f"store {folder.location}: {len(found.damage)} damaged; {first}run the extraction "
             f"again, which makes just their blocks anew{again}"
         )
     print(

@@ -1,13 +1,19 @@
 """Where a store's files are: by key, a name relative to the store with forward slashes."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from trajdiag.cachedir import is_url
 from trajdiag.errors import StoreError
 
 Content = bytes | memoryview
+AT_ONCE = 16
+"""Small files of a far folder that are on their way at a time."""
+_Item = TypeVar("_Item")
+_Found = TypeVar("_Found")
 
 
 class Folder(Protocol):
@@ -79,9 +85,15 @@ class Folder(Protocol):
         ...
 
 
-def is_url(location: str | os.PathLike[str]) -> bool:
-    """Whether this names a place that fsspec opens, such as s3://BUCKET/KEY."""
-    return isinstance(location, str) and "://" in location
+def of_each(
+    folder: Folder, read: Callable[[_Item], _Found], items: Iterable[_Item], most: int = AT_ONCE
+) -> list[_Found]:
+    """What `read`, which reads files of `folder`, gives for each; `most` at a time where the folder
+    is far away, and an answer takes much longer than what is read."""
+    if folder.appends:
+        return [read(item) for item in items]
+    with ThreadPoolExecutor(most) as threads:
+        return list(threads.map(read, items))
 
 
 def open_folder(
@@ -97,8 +109,9 @@ def open_folder(
     if not is_url(location):
         return LocalFolder(Path(location))
     text = os.fspath(location)
-    if text.startswith("file://"):
-        return LocalFolder(Path(text.removeprefix("file://")))
+    for scheme in ("file://", "local://"):
+        if text.startswith(scheme):
+            return LocalFolder(Path(text.removeprefix(scheme)))
     try:
         from trajdiag.store.remote_folder import RemoteFolder
     except ImportError as error:

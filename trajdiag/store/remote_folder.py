@@ -1,20 +1,25 @@
 """A store's files in an object store, or wherever else fsspec reaches."""
 
+import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import fsspec
+from fsspec.asyn import AsyncFileSystem
 
 from trajdiag.errors import StoreError
 from trajdiag.store.block_cache import BlockCache
-from trajdiag.store.folder import Content
+from trajdiag.store.folder import AT_ONCE, Content
 from trajdiag.store.schema import GROUP
 
-_AT_ONCE = 4
-"""Files on their way at a time: each is held in memory."""
+_BLOCKS_AT_ONCE = 4
+"""Blocks' files on their way at a time: each is held in memory."""
+logging.getLogger("gcsfs").addHandler(logging.NullHandler())
+# which else prints a wall of text about what is raised, and told in one line, anyway
 
 
 class RemoteFolder:
@@ -24,16 +29,31 @@ class RemoteFolder:
 
     def __init__(self, url: str, cache_dir: str | os.PathLike[str] | None = None) -> None:
         """Raises StoreError where nothing installed opens such a URL."""
-        self.location = url.rstrip("/")
+        scheme, _, place = url.partition("://")
+        if not place.strip("/"):
+            raise StoreError(f"{url} names no store; give one such as s3://BUCKET/NAME.zarr")
+        self.location = f"{scheme}://{place.rstrip('/')}"
         self._cache = BlockCache(cache_dir)
+        # s3fs asks for the size of every file before it reads one, unless it reads it in one piece
+        in_one = {"max_concurrency": 1} if url.startswith(("s3://", "s3a://")) else {}
         try:
             # what other processes write must be seen at once
-            self._fs, self._root = fsspec.url_to_fs(self.location, use_listings_cache=False)
-        except (ImportError, ValueError) as error:
+            self._fs, root = fsspec.url_to_fs(self.location, use_listings_cache=False, **in_one)
+        except ImportError as error:
             raise StoreError(
                 f"cannot open {url}: {_line(error)}; pip install 'trajdiag[scale]'"
             ) from error
-        self._root = self._root.rstrip("/")
+        except Exception as error:  # each file system has errors of its own
+            raise StoreError(
+                f"cannot open {url}: {_line(error)}; give a folder, or a URL such as "
+                "s3://BUCKET/NAME.zarr"
+            ) from error
+        self._root = root.rstrip("/")
+        self._seen: set[tuple[str, str]] = set()
+        """Files of the cache that this process has compared with what was written."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_seen": set()}
 
     @property
     def identity(self) -> str:
@@ -60,82 +80,107 @@ class RemoteFolder:
             return self._fs.cat_file(self._path(key))
 
     def write(self, files: Mapping[str, Content]) -> None:
+        self._make_folders(files)
+
         def put(item: tuple[str, Content]) -> None:
-            with self._far():
+            with self._far(writes=True):
                 self._fs.pipe_file(self._path(item[0]), bytes(item[1]))
 
-        with ThreadPoolExecutor(_AT_ONCE) as threads:
+        with ThreadPoolExecutor(_BLOCKS_AT_ONCE) as threads:
             list(threads.map(put, files.items()))
 
     def create(self, key: str, content: bytes) -> bool:
+        self._make_folders([key])
         try:
-            self._fs.pipe_file(self._path(key), content, mode="create")
-        except Exception as error:
-            if key in self.sizes():
-                return False
-            raise self._unreachable(error) from error
+            with self._far(writes=True):
+                self._fs.pipe_file(self._path(key), content, mode="create")
+        except FileExistsError:
+            # where an answer was lost on its way, the second request meets what the first has put
+            with suppress(FileNotFoundError):
+                return self.read(key) == content
+            return False
         return True
 
     def append(self, key: str, line: bytes) -> None:
         raise ValueError(f"{self.location}/{key} cannot grow")
 
     def remove(self, keys: list[str]) -> None:
-        there = set(self.sizes())
-        for key in keys:
-            if key in there:
-                with self._far():
-                    self._fs.rm_file(self._path(key))
+        def remove(key: str) -> None:
+            with self._far(), suppress(FileNotFoundError):
+                self._fs.rm_file(self._path(key))
+
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            list(threads.map(remove, keys))
 
     def remove_leftovers(self) -> None:
         """There are none: a file that was not put whole is not there."""
 
     def remove_all(self) -> None:
         self.remove([GROUP])  # first, so that a kill half way leaves no store that seems whole
-        with self._far():
-            self._fs.rm(self._root, recursive=True)
+        self.remove(list(self.sizes()))
 
     def fetch(
         self, keys: Sequence[str], identity: str, is_whole: Callable[[str, bytes], bool]
     ) -> Path:
         def get(key: str) -> None:
-            for _ in range(2):
-                try:
-                    content = self.read(key)
-                except FileNotFoundError:
+            kept = self._cache.read(identity, key)
+            # a disk may have changed what was whole when it came
+            if kept is None or not is_whole(key, kept):
+                content = self._fetched(key, is_whole)
+                if content is None:
                     return
-                if is_whole(key, content):
-                    self._cache.put(identity, key, content)
-                    return
-            raise StoreError(
-                f"{key} of store {self.location} is not what was written; run the extraction that "
-                "made it again: it makes what is damaged anew"
-            )
+                self._cache.put(identity, key, content)
+            self._seen.add((identity, key))
 
-        missing = self._cache.missing(identity, keys)
+        missing = set(self._cache.missing(identity, keys))
+        doubtful = [key for key in keys if key in missing or (identity, key) not in self._seen]
+        if doubtful:
+            with ThreadPoolExecutor(_BLOCKS_AT_ONCE) as threads:
+                list(threads.map(get, doubtful))
         if missing:
-            with ThreadPoolExecutor(_AT_ONCE) as threads:
-                list(threads.map(get, missing))
             self._cache.shrink(identity, keys)
         return self._cache.folder(identity)
+
+    def _fetched(self, key: str, is_whole: Callable[[str, bytes], bool]) -> bytes | None:
+        """A file from afar; None where there is none."""
+        for _ in range(2):
+            try:
+                content = self.read(key)
+            except FileNotFoundError:
+                return None
+            if is_whole(key, content):
+                return content
+        raise StoreError(
+            f"{key} of store {self.location} is not what was written; remove that file and run the "
+            "extraction that made it again: it makes what is missing anew"
+        )
+
+    def _make_folders(self, keys: Iterable[str]) -> None:
+        """Where a file system, unlike an object store, has folders, make those of these files."""
+        if isinstance(self._fs, AsyncFileSystem):
+            return
+        with self._far(writes=True):
+            for path in {self._path(key).rpartition("/")[0] for key in keys}:
+                self._fs.makedirs(path, exist_ok=True)
 
     def _path(self, key: str) -> str:
         return f"{self._root}/{key}"
 
     @contextmanager
-    def _far(self) -> Iterator[None]:
-        """Turn what services complain of into one-line errors."""
+    def _far(self, *, writes: bool = False) -> Iterator[None]:
+        """Turn what services complain of into one-line errors, but for a file that is not there, or
+        is where it should not be."""
         try:
             yield
-        except FileNotFoundError:
+        except FileExistsError:
             raise
         except Exception as error:  # each service has errors of its own
-            raise self._unreachable(error) from error
-
-    def _unreachable(self, error: Exception) -> StoreError:
-        return StoreError(
-            f"cannot reach {self.location}: {type(error).__name__}: {_line(error)}; check the "
-            "address, the network and your credentials"
-        )
+            if isinstance(error, FileNotFoundError) and not writes:
+                raise
+            raise StoreError(
+                f"cannot {'write' if writes else 'reach'} {self.location}: {type(error).__name__}: "
+                f"{_line(error)}; check the address, the network and your credentials"
+            ) from error
 
 
 def _line(error: Exception) -> str:

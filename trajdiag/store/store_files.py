@@ -1,8 +1,10 @@
 """A store's arrays out of its files, wherever they are and however they are kept."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
@@ -19,6 +21,8 @@ from trajdiag.store.schema import ArraySpec
 
 _DECODED_BYTES = 64 * 2**20
 """Decompressed chunks that are kept."""
+_TRIES = 5
+"""How often blocks are brought that go before they are read."""
 
 
 class StoreFiles:
@@ -55,7 +59,17 @@ class StoreFiles:
             blocks = np.unique(rows // spec.chunk[0]).tolist()
             rest = [(t, 0) for t in loops] if len(spec.shape) == 3 else [(0,)]
             keys = [spec.key((block, *index)) for block in blocks for index in rest]
-        return self._bring(spec, keys).read(spec, rows, loops, check)
+        names = [f"{spec.name}/{key}" for key in keys]
+        for tries_left in reversed(range(_TRIES)):
+            path = self._bring(names)
+            if self._chunk_files is None:
+                self._chunk_files = ChunkFiles(path)
+            try:
+                return self._chunk_files.read(spec, rows, loops, check)
+            except StoreError:
+                if not tries_left or all((path / name).exists() for name in names):
+                    raise
+        raise AssertionError
 
     def column(self, spec: ArraySpec) -> np.ndarray:
         """A per-example column, [example]."""
@@ -95,7 +109,8 @@ class StoreFiles:
             raise self._damaged(f"{spec.name} is not what was written")
         self._unchanged.add(spec.name)
 
-    def _sums(self, spec: ArraySpec, keys: Iterable[str]) -> Iterable[int]:
+    def _sums(self, spec: ArraySpec, keys: list[str]) -> Iterator[int]:
+        self._bring([f"{spec.name}/{key}" for key in keys])  # together
         for key in keys:
             if spec.zstd is None:
                 yield crc32c(self._content(spec, key))
@@ -103,10 +118,11 @@ class StoreFiles:
                 yield crc32c(self._chunk(spec, key).data.cast("B"))
 
     def _content(self, spec: ArraySpec, key: str) -> bytes:
-        try:
-            return self._folder.read(f"{spec.name}/{key}")
-        except FileNotFoundError:
-            raise self._damaged(f"{spec.name}/{key} is missing") from None
+        name = f"{spec.name}/{key}"
+        for _ in range(_TRIES):
+            with suppress(FileNotFoundError):
+                return (self._bring([name]) / name).read_bytes()
+        raise self._damaged(f"{name} is missing")
 
     def _decompress(self, spec: ArraySpec, rows: np.ndarray, loops: range) -> np.ndarray:
         found = np.empty((len(rows), len(loops), *spec.shape[2:]), spec.disk_dtype)
@@ -125,11 +141,8 @@ class StoreFiles:
         name = f"{spec.name}/{key}"
         found = self._decoded.pop(name, None)
         if found is None:
-            path = self._folder.fetch([name], self._identity, self._is_as_recorded)
             try:
-                found = decompressed((path / name).read_bytes(), spec)
-            except FileNotFoundError:
-                raise self._damaged(f"{name} is missing") from None
+                found = decompressed(self._content(spec, key), spec)
             except ValueError as error:
                 raise self._damaged(f"{name}: {error}") from None
             room = _DECODED_BYTES - found.nbytes
@@ -138,13 +151,10 @@ class StoreFiles:
         self._decoded[name] = found  # the last is the most recently used
         return found
 
-    def _bring(self, spec: ArraySpec, keys: list[str]) -> ChunkFiles:
-        """Chunk files of this machine's that hold these keys of an array."""
-        names = [f"{spec.name}/{key}" for key in keys]
-        path = self._folder.fetch(names, self._identity, self._is_as_recorded)
-        if self._chunk_files is None:
-            self._chunk_files = ChunkFiles(path)
-        return self._chunk_files
+    def _bring(self, names: list[str]) -> Path:
+        """A folder of this machine's that holds these files, unless they are nowhere, or another
+        reader makes room for its own before they are opened."""
+        return self._folder.fetch(names, self._identity, self._is_as_recorded)
 
     def _is_as_recorded(self, key: str, content: bytes) -> bool:
         """Whether a file that was brought here is what the journal says."""
@@ -152,12 +162,11 @@ class StoreFiles:
 
     @cached_property
     def _recorded(self) -> dict[str, int]:
-        """The CRC-32C of every chunk file of a block, by key."""
-        journal = self._journal or read_journal(self._folder)
+        """The CRC-32C of every chunk file, by key."""
         sums = {}
-        for block, entry in journal.blocks.items():
+        for entry in self._journal or read_journal(self._folder):
             for name, crcs in entry.files.items():
-                keys = self._specs[name].block_keys(block) if name in self._specs else []
+                keys = self._specs[name].entry_keys(entry.block) if name in self._specs else []
                 sums |= {f"{name}/{key}": crc for key, crc in zip(keys, crcs, strict=False)}
         return sums
 

@@ -16,7 +16,8 @@ from trajdiag.store.journal import (
     read_journal,
 )
 from trajdiag.store.lock import is_lock
-from trajdiag.store.opening import existing_record, read_spec
+from trajdiag.store.opening import existing_record, is_record, read_spec
+from trajdiag.store.own_files import is_own
 from trajdiag.store.partial import PARTIAL
 from trajdiag.store.record import StoreRecord, group_file
 from trajdiag.store.schema import GROUP, ArraySpec, group_metadata, metadata_file
@@ -68,6 +69,9 @@ def inspect(folder: Folder) -> Inspection:
             Damage(key=key, problem=f"has {count} torn or changed lines")
             for key, count in journal.broken.items()
         ]
+        if RECORD_COPY in sizes and not is_record(folder, RECORD_COPY):
+            problem = "has changed since it was written"
+            found.damage.append(Damage(key=RECORD_COPY, problem=problem))
         names = list({name: None for entry in journal for name in entry.files})
     specs = dict(readable_specs(folder, names, found))
     for group in {name.rpartition("/")[0] for name in names} - {""}:
@@ -84,7 +88,12 @@ def inspect(folder: Folder) -> Inspection:
         expected.add(key)
         _check(folder, sizes, key, crc, found)
     found.blocks = len(journal.blocks)
-    found.foreign = [key for key in sizes if key not in expected and not _passing(key)]
+    found.foreign = [
+        key
+        for key in sizes
+        # what is being written is not recorded so far
+        if key not in expected and not (_passing(key) if record.complete else is_own(key))
+    ]
     return found
 
 

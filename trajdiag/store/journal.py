@@ -7,7 +7,9 @@ nothing in it is foreign to other Zarr readers.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,6 +74,8 @@ class Journal:
     blocks: dict[int, Entry] = field(default_factory=dict)
     broken: dict[str, int] = field(default_factory=dict)
     """By file, lines that are torn or have changed."""
+    rivals: dict[int, list[Entry]] = field(default_factory=dict)
+    """Earlier entries of blocks that say otherwise than the one that stands."""
 
     def __iter__(self) -> Iterator[Entry]:
         """The entries, columns first, then by block."""
@@ -84,8 +88,11 @@ class Journal:
         """Of two entries of one block the later stands."""
         if entry.block is None:
             self.columns = entry
-        else:
-            self.blocks[entry.block] = entry
+            return
+        earlier = self.blocks.get(entry.block, entry)
+        if earlier != entry:
+            self.rivals.setdefault(entry.block, []).append(earlier)
+        self.blocks[entry.block] = entry
 
     def complete_file(self, record: StoreRecord) -> bytes:
         """The zarr.json of a complete store's journal, with a copy of the store's record."""
@@ -128,8 +135,16 @@ def _entries(key: str, content: bytes) -> list[Any]:
         try:
             return list(json.loads(content)["attributes"][_ENTRIES])
         except (ValueError, KeyError, TypeError, RecursionError):
-            return [None]
+            return [None, *_salvaged(content.decode(errors="replace"))]
     return [_json(line) for line in content.splitlines(keepends=True)]
+
+
+def _salvaged(text: str) -> Iterator[Any]:
+    """The entries that can still be read in a file that is no JSON any more: each has a checksum
+    of its own."""
+    for begin in re.finditer(r'\{\s*"block"', text):
+        with suppress(ValueError, RecursionError):
+            yield json.JSONDecoder().raw_decode(text, begin.start())[0]
 
 
 def _json(line: bytes) -> Any:

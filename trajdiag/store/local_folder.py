@@ -20,7 +20,7 @@ class LocalFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._discarded = path.with_name(path.name + _DISCARDED)
+        self._synced: set[str] = set()
 
     @property
     def location(self) -> str:
@@ -50,7 +50,17 @@ class LocalFolder:
         return dict(self._files(self.path, ""))
 
     def read(self, key: str) -> bytes:
-        return (self.path / key).read_bytes()
+        try:
+            return (self.path / key).read_bytes()
+        except FileNotFoundError:
+            raise
+        except NotADirectoryError as error:
+            raise FileNotFoundError(str(error)) from error
+        except OSError as error:
+            raise StoreError(
+                f"cannot read {key} of store {self.path}: {error.strerror}; give it back its "
+                "permissions, or remove it and run the extraction again"
+            ) from error
 
     def write(self, files: Mapping[str, Content]) -> None:
         self._make({str(Path(key).parent) for key in files})
@@ -64,7 +74,6 @@ class LocalFolder:
         path = self.path / key
         self._make({str(Path(key).parent)})
         with durable.disk_errors(path):
-            is_new = not path.exists()
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
             try:
                 size = os.fstat(descriptor).st_size
@@ -73,8 +82,11 @@ class LocalFolder:
                 durable.append(descriptor, b"\n" * bool(torn) + line)
             finally:
                 os.close(descriptor)
-            if is_new:
+            # whoever made it may have been killed before its name was durable
+            if key not in self._synced:
                 durable.sync_folder(path.parent)
+                durable.sync_folder(self.path)
+                self._synced.add(key)
 
     def remove(self, keys: list[str]) -> None:
         for key in keys:
@@ -90,7 +102,7 @@ class LocalFolder:
             # gone from its place at once: a kill half way leaves no ruin there
             shutil.rmtree(self._discarded, ignore_errors=True)
             if self.path.exists():
-                self.path.rename(self._discarded)
+                self.path.resolve().rename(self._discarded)
                 shutil.rmtree(self._discarded)
 
     def fetch(
@@ -99,10 +111,16 @@ class LocalFolder:
         del keys, identity, is_whole  # all is here
         return self.path
 
+    @property
+    def _discarded(self) -> Path:
+        """Where the folder is while it is removed; that which a link leads to, not the link."""
+        path = self.path.resolve()
+        return path.with_name(path.name + _DISCARDED)
+
     def _make(self, folders: set[str]) -> None:
         """Make these folders, and their names durable."""
         for name in sorted(folders):
-            path = self.path / name
+            path = self.path.resolve() / name
             if path.is_dir():
                 continue
             with durable.disk_errors(path):

@@ -8,6 +8,7 @@ a beat into its lock, and one that falls silent is taken for dead.
 import fcntl
 import json
 import os
+import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -36,6 +37,7 @@ class Lock:
         """Raises BusyError where a living process holds this shard, or one with common blocks."""
         self._folder, self._key = folder, f"{_LOCKS}{shard.name}{_SUFFIX}"
         self._beats, self._stop = 0, threading.Event()
+        self._id = secrets.token_hex(8)
         self._descriptor: int | None = None
         self._thread: threading.Thread | None = None
         self.is_lost = False
@@ -60,13 +62,14 @@ class Lock:
         self._stop.set()
         if self._descriptor is not None:
             assert isinstance(self._folder, LocalFolder)
-            (self._folder.path / self._key).unlink(missing_ok=True)
+            _unlink(self._folder.path / self._key, self._descriptor)
             os.close(self._descriptor)
             self._descriptor = None
         elif not isinstance(self._folder, LocalFolder) and not self.is_lost:
             if self._thread is not None:
                 self._thread.join()
-            self._folder.remove([self._key])
+            if self._is_mine(self._read()):  # else another has taken it since the last beat
+                self._folder.remove([self._key])
 
     def _take_file(self, path: Path) -> None:
         with disk_errors(path):
@@ -88,7 +91,12 @@ class Lock:
             os.close(descriptor)
             raise
         self._descriptor = descriptor
-        self._write()
+        try:
+            with disk_errors(path):
+                self._write()
+        except BaseException:
+            self.release()
+            raise
 
     def _take_object(self) -> None:
         if self._folder.create(self._key, self._content()):
@@ -133,12 +141,13 @@ class Lock:
             self._folder.write({self._key: self._content()})
         else:
             content = self._content()
-            os.ftruncate(self._descriptor, len(content))
+            # in this order no other machine ever reads a torn one and takes the holder for dead
             os.pwrite(self._descriptor, content, 0)
+            os.ftruncate(self._descriptor, len(content))
 
     def _content(self) -> bytes:
         return json.dumps(
-            {"host": host_name(), "pid": os.getpid(), "id": id(self), "beat": self._beats}
+            {"host": host_name(), "pid": os.getpid(), "id": self._id, "beat": self._beats}
         ).encode()
 
     def _is_mine(self, holder: dict[str, Any]) -> bool:
@@ -167,6 +176,33 @@ def is_lock(key: str) -> bool:
     return key.startswith(_LOCKS) and key.endswith(_SUFFIX)
 
 
+def remove_dead_locks(folder: Folder) -> None:
+    """Remove the locks of processes of this machine that died while they held them."""
+    if not isinstance(folder, LocalFolder):
+        return
+    for key in folder.sizes():
+        path = folder.path / key
+        if not is_lock(key):
+            continue
+        with disk_errors(path), suppress(FileNotFoundError):
+            descriptor = os.open(path, os.O_RDWR)
+            try:
+                if _flock(descriptor):
+                    holder = _holder(os.pread(descriptor, 4096, 0))
+                    if not holder or holder["host"] == host_name():
+                        _unlink(path, descriptor)
+            finally:
+                os.close(descriptor)
+
+
+def _unlink(path: Path, descriptor: int) -> None:
+    """Remove a lock's file, if it is still the one that is open, and not one of a store that took
+    the place of the first."""
+    with suppress(FileNotFoundError):
+        if path.stat().st_ino == os.fstat(descriptor).st_ino:
+            path.unlink()
+
+
 def _shard_of(key: str) -> Shard | None:
     """The shard whose lock a file is."""
     name = key.removeprefix(_LOCKS).removesuffix(_SUFFIX)
@@ -186,8 +222,9 @@ def _holder(content: bytes) -> dict[str, Any]:
     """Who wrote a lock; empty where nobody did."""
     try:
         holder = json.loads(content)
-        return holder if {"host", "pid", "beat"} <= set(holder) else {}
-    except (ValueError, TypeError):
+        types = {"host": str, "pid": int, "beat": int}
+        return holder if all(isinstance(holder[k], kind) for k, kind in types.items()) else {}
+    except (ValueError, TypeError, KeyError, RecursionError):
         return {}
 
 
@@ -205,7 +242,7 @@ def _still_beats(read: Callable[[], dict[str, Any]]) -> bool:
     first = read()
     if not first:
         return False
-    if first["host"] == host_name() and not is_alive(int(first["pid"])):
+    if first["host"] == host_name() and not is_alive(first["pid"]):
         return False
     end = time.monotonic() + SILENCE
     while time.monotonic() < end:

@@ -11,12 +11,13 @@ from trajdiag.store.journal import COMPLETE, RECORD_COPY, Journal, read_journal
 from trajdiag.store.lock import is_lock
 from trajdiag.store.partial import PARTIAL
 from trajdiag.store.record import (
+    RECORD,
     REPAIR,
     StoreRecord,
     VersionError,
     parse_group_file,
 )
-from trajdiag.store.schema import GROUP, ArraySpec
+from trajdiag.store.schema import GROUP, ArraySpec, group_metadata, metadata_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,10 +90,31 @@ def existing_record(folder: Folder) -> StoreRecord | None:
             raise
         except (StoreError, OSError):
             continue
+    if _was_cut_off(folder):
+        return None
     raise StoreError(
         f"{folder.location} exists and is not a store of this version; choose another --name, or "
         "move it away"
     )
+
+
+def is_record(folder: Folder, key: str) -> bool:
+    """Whether this file of a store is a record that can be read."""
+    try:
+        parse_group_file(folder.read(key), folder.location)
+    except (StoreError, FileNotFoundError):
+        return False
+    return True
+
+
+def _was_cut_off(folder: Folder) -> bool:
+    """Whether nothing is there but the record of a store that was just begun, cut off."""
+    files = [key for key in folder.sizes() if not is_lock(key) and not key.endswith(PARTIAL)]
+    if files != [GROUP]:
+        return False
+    content, begin = folder.read(GROUP), metadata_file(group_metadata({RECORD: {}}))
+    begin = begin[: begin.index(RECORD.encode())]
+    return content.startswith(begin[: len(content)]) and not content.endswith(b"}\n")
 
 
 def read_spec(folder: Folder, name: str) -> ArraySpec:

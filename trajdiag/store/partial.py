@@ -38,3 +38,14 @@ def is_leftover(key: str) -> bool:
         return False
     owner = _OWNED.search(key)
     return owner is None or (owner["host"] == host_name() and not is_alive(int(owner["pid"])))
+
+
+def is_being_written(key: str) -> bool:
+    """Whether another process of this machine, which lives, may be writing this partial file."""
+    owner = _OWNED.search(key)
+    return (
+        owner is not None
+        and owner["host"] == host_name()
+        and int(owner["pid"]) != os.getpid()
+        and is_alive(int(owner["pid"]))
+    )

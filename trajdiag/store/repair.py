@@ -2,13 +2,16 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
+from trajdiag.errors import StoreError
 from trajdiag.store.folder import Folder
 from trajdiag.store.inspection import Inspection, inspect, readable_specs, whole_sums
 from trajdiag.store.journal import COMPLETE, Entry, Journal, read_journal
+from trajdiag.store.opening import open_files
 from trajdiag.store.record import StoreRecord, group_file
 from trajdiag.store.schema import GROUP, ArraySpec
-from trajdiag.store.writer import tidy
+from trajdiag.store.writer import file_sum, tidy
 
 Progress = Callable[[str], None]
 
@@ -17,13 +20,20 @@ def needs_writing(folder: Folder, record: StoreRecord | None, progress: Progress
     """Whether the store in `folder`, whose record this is (None where there is none), is to be
     written, wholly or in parts; a complete one of which files are damaged is made ready for it.
 
-    Reads every byte of a complete store, unless an object store holds it, which checks its objects
-    itself.
+    Reads every byte of a complete store; of one that is far away, which file is missing.
     """
     if record is None or not record.complete:
         return True
-    tidy(folder)
+    with suppress(StoreError):  # one that may only be read can be used all the same
+        tidy(folder)
     if not folder.appends:
+        # an object store checks its objects itself, and all of them would have to be brought here
+        try:
+            open_files(folder, unfinished=False)
+        except StoreError as error:
+            progress(str(error))
+            reopen(folder, record)
+            return True
         return False
     found = inspect(folder)
     for damage in found.damage:
@@ -65,7 +75,8 @@ def _rebuilt(
     folder: Folder, record: StoreRecord, specs: Mapping[str, ArraySpec], journal: Journal
 ) -> Journal:
     """The journal, its lost entries made again where the arrays' own checksums prove them."""
-    if not journal.broken or any(spec.zstd is not None for spec in specs.values()):
+    blocks = specs["hidden"].grid[0] if "hidden" in specs else 0
+    if not journal.broken and journal.columns is not None and len(journal.blocks) >= blocks:
         return journal
     sums = {name: whole_sums(folder, spec, record.checksums[name]) for name, spec in specs.items()}
     known = {name: found for name, found in sums.items() if found is not None}
@@ -77,10 +88,13 @@ def _rebuilt(
     by_block = {name: spec for name, spec in specs.items() if len(spec.shape) > 1}
     if len(specs) < len(record.checksums) or any(name not in known for name in by_block):
         return whole
-    for block in range(by_block["hidden"].grid[0]):
-        of_block = {}
+    for block in set(range(blocks)) - set(whole.blocks):
+        content, files = {}, {}
         for name, spec in by_block.items():
-            count = len(spec.block_keys(block))
-            of_block[name] = known[name][block * count : (block + 1) * count]
-        whole.blocks.setdefault(block, Entry(block=block, files=of_block, content=of_block))
+            keys = spec.block_keys(block)
+            content[name] = known[name][block * len(keys) : (block + 1) * len(keys)]
+            files[name] = content[name]
+            if spec.zstd is not None:
+                files[name] = [file_sum(folder, f"{name}/{key}") for key in keys]
+        whole.add(Entry(block=block, files=files, content=content))
     return whole

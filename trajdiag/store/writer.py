@@ -28,9 +28,10 @@ from trajdiag.store.journal import (
     read_journal,
     record_entry,
 )
-from trajdiag.store.lock import Lock
-from trajdiag.store.opening import existing_record
-from trajdiag.store.partial import PARTIAL
+from trajdiag.store.lock import Lock, remove_dead_locks
+from trajdiag.store.opening import existing_record, is_record
+from trajdiag.store.own_files import is_own
+from trajdiag.store.partial import PARTIAL, is_being_written
 from trajdiag.store.record import StoreRecord, group_file
 from trajdiag.store.schema import GROUP, ArraySpec, group_metadata, metadata_file
 from trajdiag.store.shard import WHOLE, Shard
@@ -141,7 +142,9 @@ class StoreWriter:
         other shards are missing."""
         if self.pending:
             raise StoreError(f"store {self.location} lacks blocks {self.pending}")
-        journal = self._read_journal()
+        if self._journal.columns is None and self._read_journal().columns is None:
+            self._create_arrays()  # all blocks are there, and only this line was lost
+        journal = self._believed(self._read_journal())
         if journal.columns is None or len(journal.blocks) < self.blocks:
             return None
         columns = journal.columns.content
@@ -174,18 +177,30 @@ class StoreWriter:
         """The record of the store that is there, or that is hereby begun: a store keeps the time
         at which it was."""
         found = existing_record(self._folder)
-        if found is None:
-            self._folder.create(GROUP, group_file(record))
+        if found is None and not self._folder.create(GROUP, group_file(record)):
             found = existing_record(self._folder)
-            assert found is not None
+            if found is None:  # what is there was cut off when the power was
+                self._folder.write({GROUP: group_file(record)})
+        found = found or existing_record(self._folder)
+        assert found is not None
         found.require_same(record, self.location)
         if found.complete:
             raise ConfigError(f"store {self.location} is complete; --overwrite makes it again")
-        self._folder.create(RECORD_COPY, group_file(found))
+        lost = [key for key in (GROUP, RECORD_COPY) if not is_record(self._folder, key)]
+        self._folder.write(dict.fromkeys(lost, group_file(found)))
         return found
 
     def _read_journal(self) -> Journal:
         return read_journal(self._folder, self.blocks)
+
+    def _believed(self, journal: Journal) -> Journal:
+        """The journal of all shards, in which entries that were seen to be true stand before
+        others of their block."""
+        journal.columns = self._journal.columns or journal.columns
+        journal.blocks |= self._journal.blocks
+        for block in set(journal.rivals) - set(self._journal.blocks):
+            self._settle(journal, block)
+        return journal
 
     def _record(self, entry: Entry) -> None:
         record_entry(self._folder, self._shard.name, entry)
@@ -251,11 +266,21 @@ class StoreWriter:
     def _drop_damaged_blocks(self) -> None:
         """Forget blocks of the shard whose files are not what the journal says: they are written
         again."""
+        mine = set(self._shard.blocks(self.blocks))
         sizes = self._folder.sizes()
-        for block in self._shard.blocks(self.blocks):
-            entry = self._journal.blocks.get(block)
-            if entry is not None and not self._is_whole(block, entry, sizes):
+        for block in set(self._journal.blocks):
+            if block in mine:
+                self._settle(self._journal, block, sizes)
+            else:
                 del self._journal.blocks[block]
+
+    def _settle(self, journal: Journal, block: int, sizes: Mapping[str, int] | None = None) -> None:
+        """Leave of a block the entry that its files agree with, or none."""
+        sizes = self._folder.sizes() if sizes is None else sizes
+        entries = [journal.blocks.pop(block), *journal.rivals.get(block, ())]
+        true = next((entry for entry in entries if self._is_whole(block, entry, sizes)), None)
+        if true is not None:
+            journal.blocks[block] = true
 
     def _is_whole(self, block: int, entry: Entry, sizes: Mapping[str, int]) -> bool:
         for name, spec in self.specs.items():
@@ -283,17 +308,25 @@ def tidy(folder: Folder) -> None:
         [
             *(key for key in journal_keys(folder) if key != COMPLETE),
             RECORD_COPY,
-            *(key for key in folder.sizes() if key.endswith(PARTIAL)),
+            # of two shards that complete a store at once, neither takes the other's files away
+            *(k for k in folder.sizes() if k.endswith(PARTIAL) and not is_being_written(k)),
         ]
     )
+    remove_dead_locks(folder)
 
 
 def remove_store(folder: Folder) -> None:
     """Delete the store in `folder`, if there is one.
 
-    Raises StoreError where something else is there, or where it is being written.
+    Raises StoreError where something else is there too, or where it is being written.
     """
     if existing_record(folder) is not None:
+        foreign = [key for key in folder.sizes() if not is_own(key)]
+        if foreign:
+            raise StoreError(
+                f"store {folder.location} holds what is not trajdiag's: {', '.join(foreign[:5])}"
+                f"{' and more' * (len(foreign) > 5)}; move that out of it before --overwrite"
+            )
         lock = Lock(folder, WHOLE)
         try:
             folder.remove_all()

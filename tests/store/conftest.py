@@ -1,5 +1,6 @@
 import pytest
 
+from tests.store.s3_server import s3  # noqa: F401
 from trajdiag.store import schema
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from trajdiag.errors import StoreError
 from trajdiag.store.checksum import crc32c
-from trajdiag.store.folder import Folder
+from trajdiag.store.folder import Folder, of_each
 from trajdiag.store.record import StoreRecord, group_attributes
 from trajdiag.store.schema import GROUP, group_metadata, metadata_file
 
@@ -114,8 +114,9 @@ def read_journal(folder: Folder, blocks: int | None = None) -> Journal:
 
 def _read(folder: Folder, blocks: int | None) -> Journal:
     found = Journal()
-    for key in journal_keys(folder):
-        for values in _entries(key, folder.read(key)):
+    keys = journal_keys(folder)
+    for key, content in zip(keys, of_each(folder, folder.read, keys), strict=True):
+        for values in _entries(key, content):
             entry = Entry.parse(values)
             if entry is None:
                 found.broken[key] = found.broken.get(key, 0) + 1

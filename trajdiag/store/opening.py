@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from trajdiag.errors import StoreError
 from trajdiag.store.fingerprint import fingerprint
-from trajdiag.store.folder import Folder
+from trajdiag.store.folder import Folder, of_each
 from trajdiag.store.journal import COMPLETE, RECORD_COPY, Journal, read_journal
 from trajdiag.store.lock import is_lock
 from trajdiag.store.partial import PARTIAL
@@ -40,7 +40,7 @@ def open_files(folder: Folder, *, unfinished: bool) -> Opened:
     record = read_record(folder)
     if record.complete:
         sizes = folder.sizes()
-        specs = {name: read_spec(folder, name) for name in record.checksums}
+        specs = read_specs(folder, record.checksums)
         require_as_recorded(folder, record, specs)
         for spec in specs.values():
             require_files(folder, sizes, spec, spec.chunk_keys())
@@ -55,7 +55,7 @@ def open_files(folder: Folder, *, unfinished: bool) -> Opened:
         raise StoreError(f"store {folder.location} is unfinished and holds no block so far")
     sizes = folder.sizes()  # later than the journal, which a writer may lengthen meanwhile
     names = dict.fromkeys(name for entry in journal for name in entry.files)
-    specs = {name: read_spec(folder, name) for name in names}
+    specs = read_specs(folder, names)
     for spec in specs.values():
         blocks = journal.blocks if len(spec.shape) > 1 else ()
         keys = [key for block in blocks for key in spec.block_keys(block)]
@@ -65,11 +65,11 @@ def open_files(folder: Folder, *, unfinished: bool) -> Opened:
 
 def read_record(folder: Folder) -> StoreRecord:
     """What the store in `folder` says of itself. Raises StoreError where it is none of ours."""
-    if not folder.exists():
-        raise StoreError(f"no store at {folder.location}")
     try:
         content = folder.read(GROUP)
     except FileNotFoundError:
+        if not folder.exists():
+            raise StoreError(f"no store at {folder.location}") from None
         content = b""
     return parse_group_file(content, folder.location)
 
@@ -80,8 +80,7 @@ def existing_record(folder: Folder) -> StoreRecord | None:
 
     Raises StoreError where something else is.
     """
-    keys = folder.sizes() if folder.exists() else {}
-    if not any(not is_lock(key) and not key.endswith(PARTIAL) for key in keys):
+    if not any(not is_lock(key) and not key.endswith(PARTIAL) for key in folder.sizes()):
         return None
     for key in (GROUP, RECORD_COPY, COMPLETE):
         try:
@@ -96,6 +95,13 @@ def existing_record(folder: Folder) -> StoreRecord | None:
         f"{folder.location} exists and is not a store of this version; choose another --name, or "
         "move it away"
     )
+
+
+def read_specs(folder: Folder, names: Iterable[str]) -> dict[str, ArraySpec]:
+    """The specs of these arrays, by name. Raises StoreError where one's metadata is damaged."""
+    names = list(names)
+    specs = of_each(folder, lambda name: read_spec(folder, name), names)
+    return dict(zip(names, specs, strict=True))
 
 
 def is_record(folder: Folder, key: str) -> bool:

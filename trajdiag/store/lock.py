@@ -233,7 +233,8 @@ def _beats_elsewhere(descriptor: int) -> bool:
     holder = _holder(os.pread(descriptor, 4096, 0))
     if not holder or holder["host"] == host_name():
         return False
-    return _still_beats(lambda: _holder(os.pread(descriptor, 4096, 0)))
+    # what cannot be read for a moment, over a network, is no sign of death
+    return _still_beats(lambda: _holder(os.pread(descriptor, 4096, 0)) or holder)
 
 
 def _still_beats(read: Callable[[], dict[str, Any]]) -> bool:

@@ -82,13 +82,16 @@ def existing_record(folder: Folder) -> StoreRecord | None:
     """
     if not any(not is_lock(key) and not key.endswith(PARTIAL) for key in folder.sizes()):
         return None
+    other: VersionError | None = None
     for key in (GROUP, RECORD_COPY, COMPLETE):
         try:
             return parse_group_file(folder.read(key), folder.location)
-        except VersionError:
-            raise
+        except VersionError as error:
+            other = error  # or its number has changed, and a second copy tells
         except (StoreError, OSError):
             continue
+    if other is not None:
+        raise other
     if _was_cut_off(folder):
         return None
     raise StoreError(

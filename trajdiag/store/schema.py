@@ -153,7 +153,19 @@ class ArraySpec:
         for field in ("data_type", "codecs", "chunk_key_encoding"):
             if spec.metadata()[field] != metadata[field]:
                 raise ValueError(f"{field} is {metadata[field]}, not {spec.metadata()[field]}")
+        dimensions = ("example", "loop", third_dimension(name))[: len(spec.shape)]
+        if spec.dimension_names != dimensions:
+            raise ValueError(f"dimension_names are {spec.dimension_names}, not {dimensions}")
         return spec
+
+
+def third_dimension(name: str) -> str:
+    """What an array of three dimensions has of each loop of an example."""
+    if name == "hidden":
+        return "d_model"
+    if name == VOCABULARY + "logits":
+        return "token"
+    return "rank" if name.startswith(VOCABULARY) else "class"
 
 
 def block_examples(examples: int, largest_row_bytes: int) -> int:

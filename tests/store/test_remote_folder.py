@@ -2,6 +2,9 @@
 
 import itertools
 import json
+import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -172,6 +175,27 @@ def test_a_store_that_is_made_again_is_not_read_from_blocks_of_the_one_before(s3
 def test_two_spellings_of_a_url_are_one_store(s3, other):
     assert open_folder(other).identity == open_folder(URL).identity
     assert Path(open_folder(other).location).name == "Größe.zarr"
+
+
+FORK = """
+import multiprocessing, os, sys
+from trajdiag.store.reader import Store
+
+store = Store.open(sys.argv[1])
+before = store.target
+reading = multiprocessing.get_context("fork").Process(target=lambda: os._exit(len(store.ids) % 7))
+reading.start()
+reading.join(60)
+assert reading.exitcode == len(before) % 7, reading.exitcode
+"""
+
+
+def test_a_process_that_was_forked_from_a_reader_reads_too(s3, tmp_path):
+    """As the workers of a data loader do."""
+    make(URL)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORK, URL]
+    subprocess.run(command, env=environment, check=True, timeout=100)
 
 
 def test_file_urls_are_folders_of_this_machine(tmp_path):

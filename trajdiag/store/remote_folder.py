@@ -34,26 +34,36 @@ class RemoteFolder:
             raise StoreError(f"{url} names no store; give one such as s3://BUCKET/NAME.zarr")
         self.location = f"{scheme}://{place.rstrip('/')}"
         self._cache = BlockCache(cache_dir)
-        # s3fs asks for the size of every file before it reads one, unless it reads it in one piece
-        in_one = {"max_concurrency": 1} if url.startswith(("s3://", "s3a://")) else {}
-        try:
-            # what other processes write must be seen at once
-            self._fs, root = fsspec.url_to_fs(self.location, use_listings_cache=False, **in_one)
-        except ImportError as error:
-            raise StoreError(
-                f"cannot open {url}: {_line(error)}; pip install 'trajdiag[scale]'"
-            ) from error
-        except Exception as error:  # each file system has errors of its own
-            raise StoreError(
-                f"cannot open {url}: {_line(error)}; give a folder, or a URL such as "
-                "s3://BUCKET/NAME.zarr"
-            ) from error
-        self._root = root.rstrip("/")
+        self._connect()
         self._seen: set[tuple[str, str]] = set()
         """Files of the cache that this process has compared with what was written."""
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_seen": set()}
+
+    @property
+    def _fs(self) -> Any:
+        if self._process != os.getpid():  # a client works in the process alone that made it
+            self._connect()
+        return self._client
+
+    def _connect(self) -> None:
+        # s3fs asks for the size of every file before it reads one, unless it reads it in one piece
+        in_one = {"max_concurrency": 1} if self.location.startswith(("s3://", "s3a://")) else {}
+        try:
+            # what other processes write must be seen at once
+            self._client, root = fsspec.url_to_fs(self.location, use_listings_cache=False, **in_one)
+        except ImportError as error:
+            raise StoreError(
+                f"cannot open {self.location}: {_line(error)}; pip install 'trajdiag[scale]'"
+            ) from error
+        except Exception as error:  # each file system has errors of its own
+            raise StoreError(
+                f"cannot open {self.location}: {_line(error)}; give a folder, or a URL such as "
+                "s3://BUCKET/NAME.zarr"
+            ) from error
+        self._root = root.rstrip("/")
+        self._process = os.getpid()
 
     @property
     def identity(self) -> str:

@@ -138,9 +138,16 @@ class LocalFolder:
             if self.path.exists():
                 raise StoreError(f"{self.path} is a file, not a store") from None
             return  # a file stands where a folder above it would
+        except PermissionError as error:
+            raise StoreError(
+                f"cannot read {folder}: {error.strerror}; give it back its permissions"
+            ) from error
         for entry in entries:
-            linked = entry.is_symlink()
-            if linked and (entry.is_dir() or not self._is_inside(Path(entry.path))):
+            try:
+                leads_out = entry.is_symlink() and self._leads_out(entry)
+            except (OSError, RuntimeError):  # a link to itself leads nowhere
+                continue
+            if leads_out:
                 raise StoreError(
                     f"{prefix}{entry.name} of store {self.path} is a link that leads out of it; "
                     "put the file itself there"
@@ -153,5 +160,9 @@ class LocalFolder:
                 except FileNotFoundError:  # renamed or removed by another process meanwhile
                     continue
 
-    def _is_inside(self, link: Path) -> bool:
-        return link.resolve().is_relative_to(self.path.resolve())
+    def _leads_out(self, link: os.DirEntry[str]) -> bool:
+        """Whether a link leads to a folder, where it may come back to itself, or to what lies
+        outside."""
+        if link.is_dir():
+            return True
+        return not Path(link.path).resolve().is_relative_to(self.path.resolve())

@@ -1,0 +1,146 @@
+"""Inspection reads every byte, and names each file that is not what was written."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.store.unfinished import broken_off, contents, flip, make, written_blocks
+from trajdiag.errors import StoreError
+from trajdiag.store.inspection import Inspection, inspect
+from trajdiag.store.local_folder import LocalFolder
+
+pytestmark = pytest.mark.usefixtures("small_blocks")
+
+KINDS = [
+    "zarr.json",
+    "journal/zarr.json",
+    "hidden/zarr.json",
+    "signal/zarr.json",
+    "signal/entropy/zarr.json",
+    "hidden/c.0.0.0",
+    "logits/c.4.2.0",
+    "signal/top1/c.3.0",
+    "target/c.0",
+    "id/c.2",
+]
+"""A file of every kind."""
+
+
+def inspected(path: Path) -> Inspection:
+    return inspect(LocalFolder(path))
+
+
+def damaged(path: Path) -> set[str]:
+    return {damage.key for damage in inspected(path).damage}
+
+
+def test_a_complete_store_is_read_to_the_last_byte(tmp_path):
+    path = make(tmp_path / "x.zarr").path
+    found = inspected(path)
+    assert (found.damage, found.foreign, found.blocks) == ([], [], 5)
+    assert found.bytes == sum(p.stat().st_size for p in path.rglob("*") if p.is_file())
+
+
+@pytest.mark.parametrize("key", KINDS)
+def test_a_changed_file_is_named_and_nothing_else_is(tmp_path, key):
+    path = make(tmp_path / "x.zarr").path
+    for at in (0, -1):
+        flip(path / key, at)
+        assert damaged(path) == {key}
+        flip(path / key, at)
+
+
+@pytest.mark.parametrize("key", KINDS)
+def test_a_lost_file_is_named_and_made_again(tmp_path, key):
+    path = make(tmp_path / "x.zarr").path
+    whole = contents(path)
+    (path / key).unlink()
+    assert damaged(path) == {key}
+    with written_blocks() as blocks:
+        make(path)
+    chunk = key.rpartition("/")[2].split(".")
+    of_block = chunk[0] == "c" and len(chunk) > 2
+    assert blocks == ([int(chunk[1])] if of_block else [])
+    assert contents(path) == whole
+    assert damaged(path) == set()
+
+
+def test_every_dimension_name_is_compared(tmp_path):
+    path = make(tmp_path / "x.zarr").path
+    file = path / "signal" / "entropy" / "zarr.json"
+    file.write_text(file.read_text().replace('"example"', '"exbmple"'))
+    assert damaged(path) == {"signal/entropy/zarr.json"}
+
+
+def test_files_of_an_array_whose_metadata_is_lost_are_compared_all_the_same(tmp_path):
+    path = make(tmp_path / "x.zarr").path
+    (path / "hidden" / "zarr.json").write_text("{")
+    flip(path / "hidden" / "c.2.1.0")
+    found = inspected(path)
+    assert {damage.key for damage in found.damage} == {"hidden/zarr.json", "hidden/c.2.1.0"}
+    assert found.foreign == []
+
+
+def test_of_an_unfinished_store_what_is_recorded_is_compared(tmp_path):
+    path = broken_off(tmp_path / "x.zarr", after=3)
+    found = inspected(path)
+    assert (found.damage, found.foreign, found.blocks) == ([], [], 3)
+    flip(path / "hidden" / "c.2.1.0")
+    flip(path / "journal" / "record.json", 0)
+    assert damaged(path) == {"hidden/c.2.1.0", "journal/record.json"}
+    journal = path / "journal" / "0-of-1.jsonl"
+    journal.write_bytes(journal.read_bytes()[:-5])
+    found = inspected(path)
+    assert "journal/0-of-1.jsonl has 1 torn or changed lines" in map(str, found.damage)
+    assert found.blocks == 2
+
+
+def test_what_is_written_and_not_yet_recorded_is_not_foreign(tmp_path):
+    path = broken_off(tmp_path / "x.zarr", after=3)
+    (path / "hidden" / "c.3.0.0").write_bytes(b"half a block")
+    (path / "hidden" / "c.3.1.0.elsewhere-7.partial").write_bytes(b"half a file")
+    (path / "thesis.tex").write_text("years of work")
+    found = inspected(path)
+    assert (found.damage, found.foreign) == ([], ["thesis.tex"])
+
+
+def test_foreign_files_are_named_and_kept(tmp_path):
+    path = make(tmp_path / "x.zarr").path
+    mine = path / "hidden" / "notes and ünïcode.txt"
+    mine.write_text("do not lose this")
+    (path / "my folder").mkdir()
+    (path / "my folder" / "c.0").write_text("nor this")
+    assert inspected(path).foreign == ["hidden/notes and ünïcode.txt", "my folder/c.0"]
+    flip(path / "hidden" / "c.0.0.0")
+    make(path)
+    assert damaged(path) == set()
+    assert mine.read_text() == "do not lose this"
+    assert (path / "my folder" / "c.0").read_text() == "nor this"
+
+
+def test_where_no_store_is_it_says_so(tmp_path):
+    with pytest.raises(StoreError, match="no store at"):
+        inspected(tmp_path / "nowhere")
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(StoreError, match="exists and is not a store of this version"):
+        inspected(tmp_path)
+
+
+@pytest.mark.parametrize("target", ["../secret", "/etc/hostname", "../folder"])
+def test_a_link_that_leads_out_of_a_store_is_refused(tmp_path, target):
+    path = make(tmp_path / "x.zarr").path
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "folder").mkdir()
+    (path / "link").symlink_to(target)
+    with pytest.raises(StoreError, match=r"link of store .* is a link that leads out of it"):
+        inspected(path)
+    with pytest.raises(StoreError, match="is a link that leads out of it"):
+        make(path)
+    assert (tmp_path / "secret").read_text() == "secret"
+
+
+def test_a_link_that_leads_nowhere_harms_nothing(tmp_path):
+    path = make(tmp_path / "x.zarr").path
+    (path / "loop").symlink_to("loop")
+    (path / "gone").symlink_to("hidden/no such file")
+    assert inspected(path).damage == []

@@ -12,6 +12,8 @@ from trajdiag.errors import StoreError
 Content = bytes | memoryview
 AT_ONCE = 16
 """Small files of a far folder that are on their way at a time."""
+BLOCKS_AT_ONCE = 4
+"""Blocks' files of a far folder that are on their way at a time: each is held in memory."""
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")
 

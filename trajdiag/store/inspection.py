@@ -9,7 +9,7 @@ from trajdiag.errors import StoreError
 from trajdiag.store.checksum import array_checksum, crc32c
 from trajdiag.store.compression import decompressed
 from trajdiag.store.fingerprint import fingerprint
-from trajdiag.store.folder import Folder
+from trajdiag.store.folder import BLOCKS_AT_ONCE, Folder, of_each
 from trajdiag.store.journal import (
     COMPLETE,
     JOURNAL,
@@ -87,12 +87,14 @@ def inspect(folder: Folder) -> Inspection:
         _compare(folder, f"{name}/{GROUP}", metadata_file(spec.metadata()), found)
     if record.complete and len(specs) == len(names):
         _require_whole(folder, record, specs, journal, found)
-    expected |= {f"{name}/{GROUP}" for name in names} | set(record.attachments)
-    for name, crc in record.attachments.items():
-        _check(folder, sizes, name, crc, found)
-    for key, crc in _files(journal):
-        expected.add(key)
-        _check(folder, sizes, key, crc, found)
+    expected |= {f"{name}/{GROUP}" for name in names}
+    recorded = [*record.attachments.items(), *_files(journal)]
+    expected |= {key for key, _ in recorded}
+    for count, damage in of_each(
+        folder, lambda file: _checked(folder, sizes, *file), recorded, BLOCKS_AT_ONCE
+    ):
+        found.bytes += count
+        found.damage += damage
     found.blocks = len(journal.blocks)
     found.foreign = [
         key
@@ -177,14 +179,16 @@ def _files(journal: Journal) -> Iterator[tuple[str, int]]:
                 yield f"{name}/{key}", crc
 
 
-def _check(folder: Folder, sizes: Mapping[str, int], key: str, crc: int, found: Inspection) -> None:
+def _checked(
+    folder: Folder, sizes: Mapping[str, int], key: str, crc: int
+) -> tuple[int, list[Damage]]:
+    """The bytes read, and what is wrong with a file."""
     if key not in sizes:
-        found.damage.append(Damage(key=key, problem="is missing"))
-        return
+        return 0, [Damage(key=key, problem="is missing")]
     content = folder.read(key)
-    found.bytes += len(content)
-    if crc32c(content) != crc:
-        found.damage.append(Damage(key=key, problem="has changed since it was written"))
+    if crc32c(content) == crc:
+        return len(content), []
+    return len(content), [Damage(key=key, problem="has changed since it was written")]
 
 
 def _compare(folder: Folder, key: str, expected: bytes, found: Inspection) -> None:

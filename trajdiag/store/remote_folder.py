@@ -13,11 +13,9 @@ from fsspec.asyn import AsyncFileSystem
 
 from trajdiag.errors import StoreError
 from trajdiag.store.block_cache import BlockCache
-from trajdiag.store.folder import AT_ONCE, Content
+from trajdiag.store.folder import AT_ONCE, BLOCKS_AT_ONCE, Content
 from trajdiag.store.schema import GROUP
 
-_BLOCKS_AT_ONCE = 4
-"""Blocks' files on their way at a time: each is held in memory."""
 logging.getLogger("gcsfs").addHandler(logging.NullHandler())
 # which else prints a wall of text about what is raised, and told in one line, anyway
 
@@ -96,7 +94,7 @@ class RemoteFolder:
             with self._far(writes=True):
                 self._fs.pipe_file(self._path(item[0]), bytes(item[1]))
 
-        with ThreadPoolExecutor(_BLOCKS_AT_ONCE) as threads:
+        with ThreadPoolExecutor(BLOCKS_AT_ONCE) as threads:
             list(threads.map(put, files.items()))
 
     def create(self, key: str, content: bytes) -> bool:
@@ -145,7 +143,7 @@ class RemoteFolder:
         missing = set(self._cache.missing(identity, keys))
         doubtful = [key for key in keys if key in missing or (identity, key) not in self._seen]
         if doubtful:
-            with ThreadPoolExecutor(_BLOCKS_AT_ONCE) as threads:
+            with ThreadPoolExecutor(BLOCKS_AT_ONCE) as threads:
                 list(threads.map(get, doubtful))
         if missing:
             self._cache.shrink(identity, keys)

@@ -168,7 +168,8 @@ def test_a_cluster_without_what_is_needed_is_refused(device, said):
         crew([{"memory": 1e9}], workers=None, device=device)
 
 
-def test_a_worker_that_does_not_see_the_store_writes_nothing(tmp_path):
+def test_a_worker_that_does_not_see_the_store_writes_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRAJDIAG_CACHE", "")  # which a worker sets for its whole process
     given = pickle.dumps((Spiral(), Letters()))
     config = ExtractConfig(model="spiral", task="letters", store=str(tmp_path / "x.zarr"))
     order = Order(config=config, given=given, folder=".", cache_root=str(tmp_path), threads=1)

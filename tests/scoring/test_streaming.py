@@ -227,7 +227,7 @@ def test_two_ray_workers_give_the_same_bytes(store, cache):
         ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
         here, there = (
             stores.score({str(store.path)!r}, launcher=launcher, **{options!r}).to_dict()
-            for launcher in ("none", "ray")
+            for launcher in ("local", "ray")
         )
         assert here.pop("config")["streamed"] == there.pop("config")["streamed"]
         assert here == there

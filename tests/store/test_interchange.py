@@ -156,7 +156,7 @@ def test_a_newer_schema_version_is_refused_with_what_to_do(tmp_path):
     metadata["attributes"]["trajdiag"] = newer
     (path / "zarr.json").write_text(json.dumps(metadata), encoding="utf-8")
     with pytest.raises(
-        StoreError, match=r"schema version 2, this trajdiag reads 1; use the version"
+        StoreError, match=r"schema version 2, this trajdiag reads 1; install a newer trajdiag"
     ):
         Store.open(path)
     # and nothing is written into it

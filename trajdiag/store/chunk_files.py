@@ -5,9 +5,10 @@ kernel for every row. What that costs in memory, beside the result:
 
 - nothing that the kernel could not take back: a map's pages are the page cache's own, and clean;
 - they do count as resident memory of the process while they are mapped. A read of consecutive
-  examples unmaps each piece of 16 MiB once it is copied. A read of scattered ones, which would
-  spend most of its time on mapping pages again, leaves them mapped, but adds at most 32 MiB to
-  them: reads in random order fill the open maps little by little, of which there is 1 GiB at most.
+  examples unmaps each piece of 16 MiB once it is copied, and so does one of many scattered ones. A
+  read of up to 1,024 scattered ones, which would spend most of its time on mapping pages again,
+  leaves them mapped, but adds at most 32 MiB to them: reads in random order fill the open maps
+  little by little, of which there is 1 GiB at most.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,6 +23,8 @@ from trajdiag.store.schema import ArraySpec
 _OPEN_MAPS, _OPEN_BYTES = 64, 2**30
 """Memory maps kept open, each of which holds a file descriptor, and their bytes."""
 _GROWTH = 32 * 2**20
+_FEW = 1024
+"""Scattered rows up to which mapping their pages again would take most of a read's time."""
 _PROBES = 4
 """Rows of a read that tell whether the rest is in the page cache."""
 
@@ -91,7 +94,7 @@ class ChunkFiles:
         self, spec: ArraySpec, rows: np.ndarray, parts: list[_Part], check: Check | None
     ) -> None:
         blocks, cached = list(by_block(rows, spec.chunk[0])), self._is_cached(spec, rows, parts)
-        room, unchecked = _GROWTH, set()
+        room, unchecked = _GROWTH if len(rows) <= _FEW else 0.0, set()
         step = max(1, _OPEN_MAPS // len(parts))
         for start in range(0, len(blocks), step):
             group = blocks[start : start + step]

@@ -123,7 +123,7 @@ class LocalFolder:
             path = self.path.resolve() / name
             if path.is_dir():
                 continue
-            with durable.disk_errors(path):
+            with durable.disk_errors(self.path / name):
                 above = [p for p in (path, *path.parents) if not p.exists()]
                 path.mkdir(parents=True, exist_ok=True)
                 for made in above:

@@ -3,6 +3,8 @@
 import errno
 import os
 import pickle
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -66,6 +68,20 @@ def test_files_of_the_read_that_makes_room_stay_even_beyond_the_limit(monkeypatc
     monkeypatch.setenv(LIMIT, "0")
     cache.shrink("store", ["a", "b"])
     assert kept(cache_root) == {"a", "b"}
+
+
+def test_what_another_process_used_within_the_last_minute_stays(monkeypatch, cache_root):
+    cache = BlockCache()
+    for key in "ab":
+        cache.put("store", key, bytes(1024))
+    script = "import sys, pathlib; pathlib.Path(sys.argv[1]).write_bytes(bytes(1024))"
+    for key in "cd":
+        file = cache.folder("store") / key
+        subprocess.run([sys.executable, "-c", script, str(file)], check=True)
+    age(cache.folder("store") / "d", 100)
+    monkeypatch.setenv(LIMIT, "0")
+    cache.shrink("store", ["a"])
+    assert kept(cache_root) == {"a", "c"}
 
 
 def test_what_another_process_is_writing_stays(monkeypatch, cache_root):

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,11 +15,16 @@ from trajdiag.store.partial import PARTIAL, is_leftover, partial_path
 LIMIT = "TRAJDIAG_BLOCKS_GIB"
 """The environment variable that says how much is kept."""
 DEFAULT_GIB = 32.0
+IN_USE = 60.0
+"""Seconds for which what another process has used is taken for what it is reading."""
+_used: set[Path] = set()
+"""Files that this process has used."""
+os.register_at_fork(after_in_child=_used.clear)
 
 
 class BlockCache:
     """Files by identity of their store and key, which several processes may share; those that were
-    not used for longest go first."""
+    not used for longest go first. What other processes are using stays, even beyond the limit."""
 
     def __init__(self, cache_dir: str | os.PathLike[str] | None = None) -> None:
         """Raises ConfigError where the limit is no number."""
@@ -33,8 +39,10 @@ class BlockCache:
         """Those of the files that are not kept; the others count as used now."""
         found = []
         for key in keys:
+            path = self.folder(identity) / key
             try:
-                os.utime(self.folder(identity) / key)
+                os.utime(path)
+                _used.add(path)
             except FileNotFoundError:
                 found.append(key)
             except PermissionError:  # another user's cache: good to read, and its owner's to shrink
@@ -78,6 +86,7 @@ class BlockCache:
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
                 partial.write_bytes(content)
+                _used.add(path)
                 partial.replace(path)
             finally:
                 partial.unlink(missing_ok=True)
@@ -99,14 +108,15 @@ class BlockCache:
         return sorted(found)
 
     def _shrink(self, most: int, needed: set[Path]) -> None:
-        found = self._files()
+        found, idle = self._files(), time.time_ns() - IN_USE * 1e9
         total = sum(size for _, size, _ in found)
-        for _, size, file in found:
+        for used, size, file in found:
             if total <= most:
                 return
-            if file not in needed:
+            if file not in needed and (file in _used or used < idle):
                 with suppress(PermissionError):  # another user's, who shrinks it himself
                     file.unlink(missing_ok=True)
+                    _used.discard(file)
                     total -= size
 
 

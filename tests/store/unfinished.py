@@ -21,7 +21,7 @@ class BrokenOff(BaseException):
 
 
 def make(path: Path, **options: Any) -> Store:
-    """300 examples in 5 blocks of 64, under `small_blocks`."""
+    """300 examples in 5 blocks of 60, under `small_blocks`."""
     a = planted()
     return from_arrays(path, a.hidden, a.logits, a.target, split=a.split, **options)
 

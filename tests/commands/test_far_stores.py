@@ -15,6 +15,8 @@ from trajdiag.store.folder import open_folder
 from trajdiag.store.inspection import inspect
 from trajdiag.store.reader import Store
 
+pytestmark = pytest.mark.slow  # half a minute: tests/store/test_remote_folder.py is the quick part
+
 URL = "s3://bucket/stores/x.zarr"
 EXTRACT = ["extract", "--model", "parity-joint-linear", "--task-options.fit", "96"]
 EXTRACT += ["--task-options.val", "64", "--task-options.test", "96"]

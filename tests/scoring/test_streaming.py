@@ -217,6 +217,7 @@ def test_without_ray_the_extra_is_named(store, monkeypatch):
         score(store, launcher="ray")
 
 
+@pytest.mark.slow
 def test_two_ray_workers_give_the_same_bytes(store, cache):
     pytest.importorskip("ray")
     options = {**OPTIONS, "cache_dir": str(cache), "readouts": ("entropy", "js", "linear-ponder")}

@@ -137,7 +137,7 @@ def test_a_block_that_another_reader_removes_meanwhile_is_brought_again(hidden, 
         while not stop.is_set():
             for path in cache_root.rglob("c.*"):
                 path.unlink(missing_ok=True)
-            stop.wait(0.01)
+            stop.wait(0.05)
 
     thread = threading.Thread(target=empty)
     thread.start()

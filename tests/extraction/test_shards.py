@@ -61,7 +61,7 @@ def test_two_processes_at_once_make_the_bytes_of_one(tmp_path, alone, way):
     assert path == "cache/stores/spiral--letters.zarr\n"
     require_same(Store.open(tmp_path / path.strip()), alone)
     for index, (_, err) in enumerate(printed):
-        assert f"of them for shard {index} of 2" in err
+        assert f"are for shard {index} of 2" in err
 
 
 def test_a_shard_that_ends_first_says_what_is_missing_and_show_does(tmp_path, alone, capsys):
@@ -78,7 +78,7 @@ def test_a_shard_that_is_being_written_is_refused_to_another_process(tmp_path):
     words = (*MODEL, "--shards", "2", "--shard", "0")
     with begin(tmp_path, *words, PAUSE="1") as first:
         assert first.stderr is not None
-        while "of them for shard 0" not in first.stderr.readline() and first.poll() is None:
+        while "are for shard 0" not in first.stderr.readline() and first.poll() is None:
             pass
         with begin(tmp_path, *words) as second:
             _, err = second.communicate(timeout=60)
@@ -142,3 +142,11 @@ def test_every_task_of_an_array_of_steps_has_a_shard_of_its_own():
 def test_variables_that_name_no_shard_are_refused_in_one_line(environment):
     with pytest.raises(ConfigError, match=r"name no shard; say it yourself with --shards N"):
         scheduled_shard(environment)
+
+
+def test_a_shard_without_blocks_that_ends_first_has_ended_well(tmp_path):
+    out, err = end(begin(tmp_path, *MODEL, "--shards", "99", "--shard", "98"))
+    assert "0 are for shard 98 of 99" in err
+    assert "shard 98 of 99 is there; 15 of 15 blocks are missing" in err
+    store = Store.open(tmp_path / out.strip(), unfinished=True)
+    assert (len(store), store.loops, store.splits) == (0, 3, ())

@@ -1,5 +1,7 @@
 """One living process writes a block; a dead one stops nobody."""
 
+import errno
+import fcntl
 import json
 import os
 import subprocess
@@ -221,3 +223,38 @@ def test_only_locks_of_the_dead_are_removed(folder):
     left = sorted(p.name for p in folder.path.rglob("*.lock"))
     assert left == ["0-of-4.lock", "2-of-4.lock"]
     living.release()
+
+
+@pytest.fixture
+def no_kernel_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system such as Lustre without flock."""
+
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+
+
+def test_without_the_kernels_locks_a_holder_that_beats_is_refused(folder, no_kernel_locks):
+    with held(folder, "0-of-1"), pytest.raises(BusyError, match="another process"):
+        Lock(folder, WHOLE)
+
+
+def test_without_the_kernels_locks_a_dead_holder_stops_nobody(folder, no_kernel_locks):
+    with held(folder, "0-of-1") as holder:
+        holder.kill()
+        holder.wait()
+        began = time.monotonic()
+        Lock(folder, WHOLE).release()
+        assert time.monotonic() - began < lock_module.SILENCE
+
+
+def test_no_beat_goes_into_a_file_that_was_opened_after_the_release(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(lock_module, "BEAT", 0.0)
+    for attempt in range(50):
+        lock = Lock(folder, WHOLE)
+        lock.release()
+        file = tmp_path / f"{attempt}.bin"
+        with file.open("w+b") as opened:  # which takes the number of the lock's descriptor
+            time.sleep(0.001)
+            assert opened.read() == b""

@@ -1,7 +1,6 @@
 """Model and task to store: made, resumed or found complete."""
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 from trajdiag.extraction.config import ExtractConfig
@@ -11,12 +10,11 @@ from trajdiag.extraction.ray_launcher import extract_on_ray
 from trajdiag.models.base import LoopedModel
 from trajdiag.models.own import require_model
 from trajdiag.names import require_options
+from trajdiag.progress import Progress
 from trajdiag.store.opening import existing_record
 from trajdiag.store.reader import Store
 from trajdiag.store.repair import needs_writing, say_changed
 from trajdiag.tasks.foreign import require_task
-
-Progress = Callable[[str], None]
 
 
 def extract(

@@ -3,7 +3,7 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,17 +26,17 @@ from trajdiag.extraction.work import Work
 from trajdiag.models.base import LoopedModel, Tokenizer
 from trajdiag.models.registry import load_model
 from trajdiag.names import require_name
+from trajdiag.progress import Progress
 from trajdiag.store.columns import Columns
 from trajdiag.store.folder import Folder, open_folder
 from trajdiag.store.opening import existing_record
 from trajdiag.store.record import StoreRecord
+from trajdiag.store.removal import remove_store
 from trajdiag.store.schema import HEAD, SCHEMA_VERSION, ArraySpec
 from trajdiag.store.versions import software_versions
-from trajdiag.store.writer import StoreWriter, remove_store
+from trajdiag.store.writer import StoreWriter
 from trajdiag.tasks.base import Task
 from trajdiag.tasks.foreign import facts
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +160,7 @@ def make(
             f"{ready.needed / 2**20:,.1f} MiB"
             + ("" if ready.free is None else f"; {ready.free / 2**30:,.1f} GiB are free")
             + (f"; {there} of {writer.blocks} blocks are there" * bool(there))
-            + (f"; {len(writer.pending)} of them for {config.shard_of}" * (config.shards != 1))
+            + (f"; {len(writer.pending)} are for {config.shard_of}" * (config.shard_of.count > 1))
         )
         run(job.model, ready.work, writer, ready.reading, config.batch_tokens, progress, written)
         return writer.finish()

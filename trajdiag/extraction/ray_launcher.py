@@ -13,6 +13,7 @@ from trajdiag.extraction.config import ExtractConfig
 from trajdiag.extraction.plan import AnyTask
 from trajdiag.extraction.ray_worker import Begun, Order, Worker
 from trajdiag.models.base import LoopedModel
+from trajdiag.progress import Progress
 from trajdiag.ray_cluster import on_ray
 from trajdiag.store.folder import Folder, open_folder
 from trajdiag.store.journal import read_journal
@@ -26,8 +27,6 @@ LOSSES = 3
 """Workers of one shard that may be lost in a row, none of which has written a block."""
 _ROOM = 10.0
 """Seconds after which it is said that the cluster has no room."""
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,9 +18,9 @@ from trajdiag.extraction.config import ExtractConfig
 from trajdiag.extraction.job import Job, Ready, make, make_ready, prepare
 from trajdiag.store.opening import existing_record
 from trajdiag.store.record import StoreRecord
+from trajdiag.store.removal import remove_store
 from trajdiag.store.repair import needs_writing
 from trajdiag.store.versions import software_versions
-from trajdiag.store.writer import remove_store
 
 HEARD = 1.0
 """Seconds after which a worker that has nothing to say says so."""
@@ -164,6 +164,7 @@ class Worker:
 
 
 def _unpickled(given: bytes) -> Any:
+    """What the driver has pickled: of the user's own making, as all that Ray carries."""
     try:
         return pickle.loads(given)
     except Exception as error:  # whatever a user's classes raise

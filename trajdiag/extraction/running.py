@@ -13,10 +13,10 @@ from trajdiag.extraction.forward import LoopReadings, Reading, run_loops, trajec
 from trajdiag.extraction.work import Work
 from trajdiag.models.base import LoopedModel
 from trajdiag.models.checked import Checked
+from trajdiag.progress import Progress
 from trajdiag.store.recorder import Recorder
 from trajdiag.store.writer import StoreWriter
 
-Progress = Callable[[str], None]
 Written = Callable[[int], None]
 """Called with the number of a block once it is durable."""
 

@@ -1,15 +1,13 @@
 """What a gate is inside: it reads one number a loop off a frozen trajectory."""
 
-from collections.abc import Callable
 from typing import Any, Protocol, Self
 
 import numpy as np
 
 from trajdiag.gates.config import FitGateConfig
 from trajdiag.gates.objectives import Objective
+from trajdiag.progress import Progress
 from trajdiag.store.reader import Store
-
-Progress = Callable[[str], None]
 
 CONSTANT = "every fit example has the same label at every loop: the gate is a constant"
 """What a fit says where there is nothing to learn."""

@@ -1,13 +1,14 @@
 """A store made of somebody's own arrays."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
 from trajdiag.errors import ConfigError
+from trajdiag.progress import Progress
 from trajdiag.signals.registry import signals_to_keep
 from trajdiag.store.block import Block
 from trajdiag.store.columns import Columns
@@ -24,6 +25,7 @@ from trajdiag.store.given_loops import (
 from trajdiag.store.opening import existing_record
 from trajdiag.store.reader import Store
 from trajdiag.store.record import StoreRecord
+from trajdiag.store.removal import remove_store
 from trajdiag.store.repair import needs_writing
 from trajdiag.store.schema import (
     ARRAYS,
@@ -34,9 +36,7 @@ from trajdiag.store.schema import (
     trajectory_arrays,
 )
 from trajdiag.store.versions import software_versions
-from trajdiag.store.writer import StoreWriter, remove_store
-
-Progress = Callable[[str], None]
+from trajdiag.store.writer import StoreWriter
 
 
 def from_arrays(

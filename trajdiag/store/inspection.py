@@ -108,6 +108,7 @@ def inspect(folder: Folder) -> Inspection:
 def readable_specs(
     folder: Folder, names: list[str], found: Inspection
 ) -> Iterator[tuple[str, ArraySpec]]:
+    """Those of the arrays whose metadata can be read, by name; the others are damage `found`."""
     for name in names:
         try:
             yield name, read_spec(folder, name)

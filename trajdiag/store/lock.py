@@ -1,10 +1,12 @@
 """Who writes which blocks of a store: a lock a shard, which a dead process does not hold.
 
 On a file system the kernel lets go of a lock with the process that held it. Where that says
-nothing (an object store, or a machine that shares the folder but not its locks) the holder writes
+nothing (an object store, a file system without such locks, or a machine that shares the folder but
+not its locks) the holder writes
 a beat into its lock, and one that falls silent is taken for dead.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -24,6 +26,8 @@ from trajdiag.store.partial import host_name, is_alive
 from trajdiag.store.shard import Shard
 
 _LOCKS, _SUFFIX = "journal/", ".lock"
+_NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
+"""What file systems without the kernel's locks answer."""
 BEAT = 5.0
 """Seconds between two beats of a holder."""
 SILENCE = 20.0
@@ -60,36 +64,31 @@ class Lock:
     def release(self) -> None:
         """Let go of it; again is nothing."""
         self._stop.set()
+        if self._thread is not None:
+            self._thread.join()  # a beat must not go into whatever the descriptor is next
         if self._descriptor is not None:
             assert isinstance(self._folder, LocalFolder)
             _unlink(self._folder.path / self._key, self._descriptor)
             os.close(self._descriptor)
             self._descriptor = None
-        elif not isinstance(self._folder, LocalFolder) and not self.is_lost:
-            if self._thread is not None:
-                self._thread.join()
-            if self._is_mine(self._read()):  # else another has taken it since the last beat
-                self._folder.remove([self._key])
+        elif not isinstance(self._folder, LocalFolder) and self._is_mine(self._read()):
+            self._folder.remove([self._key])  # else another has taken it since the last beat
 
     def _take_file(self, path: Path) -> None:
         with disk_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             while True:
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-                if not _flock(descriptor):
-                    holder = _holder(os.pread(descriptor, 4096, 0))
+                try:
+                    if _is_held(descriptor):
+                        raise self._refusal(_read(descriptor))
+                    with suppress(FileNotFoundError):
+                        if path.stat().st_ino == os.fstat(descriptor).st_ino:
+                            break
+                except BaseException:
                     os.close(descriptor)
-                    raise self._refusal(holder)
-                with suppress(FileNotFoundError):
-                    if path.stat().st_ino == os.fstat(descriptor).st_ino:
-                        break
+                    raise
                 os.close(descriptor)  # its holder removed it between the two calls
-        try:
-            if _beats_elsewhere(descriptor):
-                raise self._refusal(_holder(os.pread(descriptor, 4096, 0)))
-        except BaseException:
-            os.close(descriptor)
-            raise
         self._descriptor = descriptor
         try:
             with disk_errors(path):
@@ -115,9 +114,9 @@ class Lock:
             except FileNotFoundError:
                 return
             try:
-                if _flock(descriptor) and not _beats_elsewhere(descriptor):
+                if not _is_held(descriptor):
                     return
-                holder = _holder(os.pread(descriptor, 4096, 0))
+                holder = _read(descriptor)
             finally:
                 os.close(descriptor)
         else:
@@ -130,7 +129,7 @@ class Lock:
         while not self._stop.wait(BEAT):
             # a disk or network that fails for a moment shows in the writing itself
             with suppress(OSError, StoreError):
-                if self._descriptor is None and not self._is_mine(self._read()):
+                if not self._is_mine(self._read()):
                     self.is_lost = True
                     return
                 self._write()
@@ -187,10 +186,10 @@ def remove_dead_locks(folder: Folder) -> None:
         with disk_errors(path), suppress(FileNotFoundError):
             descriptor = os.open(path, os.O_RDWR)
             try:
-                if _flock(descriptor):
-                    holder = _holder(os.pread(descriptor, 4096, 0))
-                    if not holder or holder["host"] == host_name():
-                        _unlink(path, descriptor)
+                holder = _read(descriptor)
+                is_local = not holder or holder["host"] == host_name()
+                if is_local and not _is_held(descriptor):
+                    _unlink(path, descriptor)
             finally:
                 os.close(descriptor)
 
@@ -209,13 +208,30 @@ def _shard_of(key: str) -> Shard | None:
     return Shard.named(name) if is_lock(key) else None
 
 
-def _flock(descriptor: int) -> bool:
-    """Take the kernel's lock; False where another has it."""
+def _is_held(descriptor: int) -> bool:
+    """Whether a living process holds this lock file; where none does, the kernel's lock is taken.
+
+    The kernel knows of the processes of this machine, where the file system has such locks at all,
+    and of other machines' only on some.
+    """
+    has_locks = True
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
+        return True
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        has_locks = False
+    holder = _read(descriptor)
+    if not holder or (has_locks and holder["host"] == host_name()):
         return False
-    return True
+    # what cannot be read for a moment, over a network, is no sign of death
+    return _still_beats(lambda: _read(descriptor) or holder)
+
+
+def _read(descriptor: int) -> dict[str, Any]:
+    return _holder(os.pread(descriptor, 4096, 0))
 
 
 def _holder(content: bytes) -> dict[str, Any]:
@@ -226,15 +242,6 @@ def _holder(content: bytes) -> dict[str, Any]:
         return holder if all(isinstance(holder[k], kind) for k, kind in types.items()) else {}
     except (ValueError, TypeError, KeyError, RecursionError):
         return {}
-
-
-def _beats_elsewhere(descriptor: int) -> bool:
-    """Whether another machine, to which the kernel's lock means nothing, holds this file."""
-    holder = _holder(os.pread(descriptor, 4096, 0))
-    if not holder or holder["host"] == host_name():
-        return False
-    # what cannot be read for a moment, over a network, is no sign of death
-    return _still_beats(lambda: _holder(os.pread(descriptor, 4096, 0)) or holder)
 
 
 def _still_beats(read: Callable[[], dict[str, Any]]) -> bool:

@@ -1,13 +1,13 @@
 """What is at a location: a store's record, its arrays' metadata, whether all files are there."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from trajdiag.errors import StoreError
 from trajdiag.store.fingerprint import fingerprint
 from trajdiag.store.folder import Folder, of_each
-from trajdiag.store.journal import COMPLETE, RECORD_COPY, Journal, read_journal
+from trajdiag.store.journal import COMPLETE, JOURNAL, RECORD_COPY, Journal, read_journal
 from trajdiag.store.lock import is_lock
 from trajdiag.store.partial import PARTIAL
 from trajdiag.store.record import (
@@ -51,16 +51,23 @@ def open_files(folder: Folder, *, unfinished: bool) -> Opened:
             f"{' ; '.join(record.commands) or 'the same extraction'}"
         )
     journal = read_journal(folder)
-    if journal.columns is None or not journal.blocks:
-        raise StoreError(f"store {folder.location} is unfinished and holds no block so far")
+    if journal.columns is None:
+        raise StoreError(f"store {folder.location} is unfinished and holds nothing so far")
     sizes = folder.sizes()  # later than the journal, which a writer may lengthen meanwhile
-    names = dict.fromkeys(name for entry in journal for name in entry.files)
-    specs = read_specs(folder, names)
-    for spec in specs.values():
-        blocks = journal.blocks if len(spec.shape) > 1 else ()
-        keys = [key for block in blocks for key in spec.block_keys(block)]
-        require_files(folder, sizes, spec, keys or spec.chunk_keys())
+    groups = {JOURNAL.rstrip("/"), *(name.partition("/")[0] for name in _nested(sizes))}
+    ours = (key.removesuffix(f"/{GROUP}") for key in sizes if key.endswith(f"/{GROUP}"))
+    specs = read_specs(folder, [name for name in ours if name not in groups])
+    for entry in journal:
+        for name in entry.files:
+            if name not in specs:
+                raise StoreError(f"store {folder.location} is damaged: {name} is missing; {REPAIR}")
+            require_files(folder, sizes, specs[name], specs[name].entry_keys(entry.block))
     return Opened(folder=folder, record=record, specs=specs, journal=journal)
+
+
+def _nested(keys: Iterable[str]) -> Iterator[str]:
+    """Of the arrays inside groups, the files that describe them."""
+    return (key for key in keys if key.endswith(f"/{GROUP}") and key.count("/") == 2)
 
 
 def read_record(folder: Folder) -> StoreRecord:

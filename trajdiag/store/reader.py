@@ -61,8 +61,8 @@ class Store:
         self._derived: dict[str, dict[str, np.ndarray]] = {}
         if journal is not None:
             size, count = self.block_examples, specs["hidden"].shape[0]
-            blocks = [np.arange(b * size, min((b + 1) * size, count)) for b in journal.blocks]
-            self._rows = np.sort(np.concatenate(blocks))
+            there = np.arange(count)
+            self._rows = there[np.isin(there // size, list(journal.blocks))]
 
     @classmethod
     def open(

@@ -16,8 +16,8 @@ from trajdiag.store.block_cache import BlockCache
 from trajdiag.store.folder import AT_ONCE, BLOCKS_AT_ONCE, Content
 from trajdiag.store.schema import GROUP
 
+# it else prints a wall of text about what is raised, and told in one line, anyway
 logging.getLogger("gcsfs").addHandler(logging.NullHandler())
-# which else prints a wall of text about what is raised, and told in one line, anyway
 
 
 class RemoteFolder:

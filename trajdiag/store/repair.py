@@ -1,19 +1,19 @@
 """Making a damaged store ready to be written again, but for what is whole."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 
 from trajdiag.errors import StoreError
+from trajdiag.progress import Progress
 from trajdiag.store.folder import Folder
 from trajdiag.store.inspection import Inspection, inspect, readable_specs, whole_sums
 from trajdiag.store.journal import COMPLETE, Entry, Journal, read_journal
 from trajdiag.store.opening import open_files
 from trajdiag.store.record import StoreRecord, group_file
+from trajdiag.store.removal import tidy
 from trajdiag.store.schema import GROUP, ArraySpec
-from trajdiag.store.writer import file_sum, tidy
-
-Progress = Callable[[str], None]
+from trajdiag.store.writer import file_sum
 
 
 def needs_writing(folder: Folder, record: StoreRecord | None, progress: Progress) -> bool:

@@ -24,15 +24,13 @@ from trajdiag.store.journal import (
     RECORD_COPY,
     Entry,
     Journal,
-    journal_keys,
     read_journal,
     record_entry,
 )
-from trajdiag.store.lock import Lock, remove_dead_locks
+from trajdiag.store.lock import Lock
 from trajdiag.store.opening import existing_record, is_record
-from trajdiag.store.own_files import is_own
-from trajdiag.store.partial import PARTIAL, is_being_written
 from trajdiag.store.record import StoreRecord, group_file
+from trajdiag.store.removal import tidy
 from trajdiag.store.schema import GROUP, ArraySpec, group_metadata, metadata_file
 from trajdiag.store.shard import WHOLE, Shard
 
@@ -300,39 +298,6 @@ class StoreWriter:
 def file_sum(folder: Folder, key: str) -> int:
     """The CRC-32C of a file."""
     return crc32c(folder.read(key))
-
-
-def tidy(folder: Folder) -> None:
-    """Remove what the writing of a complete store has left."""
-    folder.remove(
-        [
-            *(key for key in journal_keys(folder) if key != COMPLETE),
-            RECORD_COPY,
-            # of two shards that complete a store at once, neither takes the other's files away
-            *(k for k in folder.sizes() if k.endswith(PARTIAL) and not is_being_written(k)),
-        ]
-    )
-    remove_dead_locks(folder)
-
-
-def remove_store(folder: Folder) -> None:
-    """Delete the store in `folder`, if there is one.
-
-    Raises StoreError where something else is there too, or where it is being written.
-    """
-    if existing_record(folder) is not None:
-        foreign = [key for key in folder.sizes() if not is_own(key)]
-        if foreign:
-            raise StoreError(
-                f"store {folder.location} holds what is not trajdiag's: {', '.join(foreign[:5])}"
-                f"{' and more' * (len(foreign) > 5)}; move that out of it before --overwrite"
-            )
-        lock = Lock(folder, WHOLE)
-        try:
-            folder.remove_all()
-        finally:
-            lock.release()
-    folder.remove_leftovers()
 
 
 def _chunks(array: np.ndarray, spec: ArraySpec, count: int) -> list[memoryview]:

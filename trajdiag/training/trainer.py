@@ -3,7 +3,6 @@
 import json
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from trajdiag.models.checkpoint import CONFIG, read_config, write_checkpoint
 from trajdiag.models.config import trajdiag_section
 from trajdiag.models.registry import load_model, named_device, shipped_models
 from trajdiag.names import require_name
+from trajdiag.progress import Progress
 from trajdiag.tasks.base import Task, TrainableTask
 from trajdiag.tasks.registry import make_task
 from trajdiag.training.config import TrainConfig
@@ -23,8 +23,6 @@ from trajdiag.training.run import TrainingRun, saved_progress
 
 STATE = "training.safetensors"
 """The file that a killed training goes on from; gone once the checkpoint is complete."""
-
-Progress = Callable[[str], None]
 
 
 def to_stderr(line: str) -> None:

@@ -1,0 +1,43 @@
+"""Removing a store, or what its writing has left."""
+
+from trajdiag.errors import StoreError
+from trajdiag.store.folder import Folder
+from trajdiag.store.journal import COMPLETE, RECORD_COPY, journal_keys
+from trajdiag.store.lock import Lock, remove_dead_locks
+from trajdiag.store.opening import existing_record
+from trajdiag.store.own_files import is_own
+from trajdiag.store.partial import PARTIAL, is_being_written
+from trajdiag.store.shard import WHOLE
+
+
+def tidy(folder: Folder) -> None:
+    """Remove what the writing of a complete store has left."""
+    folder.remove(
+        [
+            *(key for key in journal_keys(folder) if key != COMPLETE),
+            RECORD_COPY,
+            # of two shards that complete a store at once, neither takes the other's files away
+            *(k for k in folder.sizes() if k.endswith(PARTIAL) and not is_being_written(k)),
+        ]
+    )
+    remove_dead_locks(folder)
+
+
+def remove_store(folder: Folder) -> None:
+    """Delete the store in `folder`, if there is one.
+
+    Raises StoreError where something else is there too, or where it is being written.
+    """
+    if existing_record(folder) is not None:
+        foreign = [key for key in folder.sizes() if not is_own(key)]
+        if foreign:
+            raise StoreError(
+                f"store {folder.location} holds what is not trajdiag's: {', '.join(foreign[:5])}"
+                f"{' and more' * (len(foreign) > 5)}; move that out of it before --overwrite"
+            )
+        lock = Lock(folder, WHOLE)
+        try:
+            folder.remove_all()
+        finally:
+            lock.release()
+    folder.remove_leftovers()

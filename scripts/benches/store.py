@@ -346,12 +346,12 @@ def epoch_seconds(path: str, where: str) -> tuple[float, float]:
 
 
 def in_child(function: str, *arguments: str) -> Any:
-    """What a function of this module returns in a process of its own."""
+    """What a function of this module returns in a process of its own, of one thread."""
     code = (
         "import json, sys; from benches import store; "
         "print(json.dumps(getattr(store, sys.argv[1])(*sys.argv[2:])))"
     )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", code, function, *arguments]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, text=True)
     return json.loads(done.stdout)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trajdiag.extraction.work import Work
+from trajdiag.extraction.work import Work, ranges
 
 PADDING = 0.1
 """The share of its longest row that the padding of any row may take."""
@@ -61,8 +61,7 @@ def batches(
 
 def batch_of(work: Work, units: np.ndarray) -> Batch:
     """The rows of ascending `units`."""
-    first, last = work.unit_rows[units], work.unit_rows[units + 1]
-    rows = np.concatenate([np.arange(a, b) for a, b in zip(first, last, strict=True)])
+    rows = ranges(work.unit_rows[units], work.unit_rows[units + 1])
     length = work.row_length[rows]
     position = np.arange(length.max())
     real = position < length[:, None]

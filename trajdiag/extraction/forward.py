@@ -17,7 +17,7 @@ from trajdiag.extraction.decisions import (
     continuation_scores,
     spans_of,
 )
-from trajdiag.extraction.work import Continuations, Work
+from trajdiag.extraction.work import Continuations, Work, ranges
 from trajdiag.models.base import LoopedModel, Positions
 from trajdiag.store.recorder import Trajectories
 from trajdiag.store.schema import CONTINUATION_GATE, GATE
@@ -54,8 +54,7 @@ def run_loops(
     model: LoopedModel, work: Work, units: np.ndarray, examples: range, reading: Reading
 ) -> LoopReadings:
     """Run ascending `units` together and read those of their examples that are in `examples`."""
-    of_units = zip(work.unit_examples[units], work.unit_examples[units + 1], strict=True)
-    numbers = np.concatenate([np.arange(first, last) for first, last in of_units])
+    numbers = ranges(work.unit_examples[units], work.unit_examples[units + 1])
     numbers = numbers[(numbers >= examples.start) & (numbers < examples.stop)]
     batch, count = batch_of(work, units), len(numbers)
     row = torch.from_numpy(np.searchsorted(batch.rows, work.row[numbers])).to(model.device)

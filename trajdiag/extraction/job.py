@@ -246,4 +246,4 @@ def _text_bytes(columns: Columns) -> int:
     """About what the per-example columns take on disk."""
     texts = [columns.id, columns.split] + ([] if columns.input is None else [columns.input])
     numbers = 8 * (3 + len(columns.covariates)) * len(columns)
-    return numbers + sum(4 + len(text) for column in texts for text in column.tolist())
+    return numbers + sum(4 * len(column) + sum(map(len, column.tolist())) for column in texts)

@@ -104,6 +104,12 @@ def starts(counts: Sequence[int] | np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
+def ranges(first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """int64: the numbers from first[0] up to and without last[0], then those of the next range."""
+    counts = last - first
+    return np.repeat(last - np.cumsum(counts), counts) + np.arange(counts.sum())
+
+
 def one_row_each(count: int) -> np.ndarray:
     """`unit_rows` and `unit_examples` where every example has a row of its own."""
     return np.arange(count + 1, dtype=np.int64)

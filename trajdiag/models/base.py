@@ -141,4 +141,10 @@ def logits(model: LoopedModel, state: State, at: Positions | None = None) -> Ten
 
 def take_positions(x: Tensor, at: Positions | None) -> Tensor:
     """`x` [row, position, ...] at the given places, [read, ...]; all of it without `at`."""
-    return x if at is None else x[at]
+    if at is None:
+        return x
+    row, position = at
+    if not x.is_contiguous():
+        return x[row, position]
+    # whole rows are copied, where an index in two dimensions goes number by number
+    return x.flatten(0, 1).index_select(0, torch.add(position, row, alpha=x.shape[1]))

@@ -24,7 +24,7 @@ Sums = Callable[[NDArray[np.int64], NDArray[np.int64], int], NDArray[np.floating
 """Of example numbers, the unit of each (0..units-1, rising) and the number of units, the sums of
 columns over each unit's examples: [unit, column]."""
 
-MOST_GROUPS = 100_000
+MOST_GROUPS = 10_000
 BLOCKS = 2_000
 LEFT_OUT = 100
 """Random blocks of groups that are left out in turn, for the acceleration of BCa intervals."""

@@ -64,7 +64,10 @@ def test_a_gate_cannot_be_fitted_on_an_unfinished_store(half, capsys):
 def test_verify_says_that_all_is_as_it_was_written(store, capsys):
     assert main(["show", str(store.path), "--verify"]) == 0
     size = sum(p.stat().st_size for p in store.path.rglob("*") if p.is_file())
-    assert f"all {size:,} bytes of 1 blocks are what was written" in capsys.readouterr().err
+    assert (
+        f"all {size:,} bytes of the 1 recorded blocks are what was written"
+        in capsys.readouterr().err
+    )
 
 
 def test_verify_names_what_is_damaged_and_what_is_foreign(store, capsys):
@@ -74,7 +77,7 @@ def test_verify_names_what_is_damaged_and_what_is_foreign(store, capsys):
     out, err = capsys.readouterr()
     assert out == "hidden/c.0.1.0 has changed since it was written\n"
     assert "not trajdiag's, left alone: my notes.txt" in err
-    assert "1 damaged; run the extraction again, which makes just their blocks anew" in err
+    assert "1 damaged; run what made it again, which makes just their blocks anew" in err
 
 
 def test_verify_of_an_unfinished_store_names_torn_lines(half, capsys):

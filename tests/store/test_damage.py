@@ -60,6 +60,41 @@ def test_changed_columns_and_signals_are_refused(path, array):
         assert len(store.target)
 
 
+@pytest.mark.parametrize("change", [np.negative, lambda values: values * np.nan])
+def test_changed_gate_logits_are_refused(tmp_path, change):
+    gate = np.ones((40, 3), np.float32)
+    store = again(tmp_path / "gated.zarr", gate_logit=gate)
+    chunk = store.path / "gate_logit" / "c.0.0"
+    change(np.fromfile(chunk, np.float32)).tofile(chunk)
+    with pytest.raises(StoreError, match="gate_logit is not what was written"):
+        Store.open(store.path).numpy("gate_logit", rows=np.arange(3))
+
+
+@pytest.mark.parametrize("array", ["hidden", "logits"])
+def test_every_changed_bit_of_a_compressed_chunk_is_seen(tmp_path, array):
+    path = extract(Spiral(), Letters(), compress="zstd", cache_dir=tmp_path).path
+    chunk = path / array / "c.0.1.0"
+    content = chunk.read_bytes()
+    for bit in np.random.default_rng(0).integers(0, 8 * len(content), 60).tolist():
+        changed = bytearray(content)
+        changed[bit // 8] ^= 1 << bit % 8
+        chunk.write_bytes(changed)
+        with pytest.raises(StoreError, match=f"{array}/c.0.1.0 has changed"):
+            Store.open(path).numpy(array)
+    chunk.write_bytes(content)
+    assert np.isfinite(Store.open(path).numpy(array)).all()
+
+
+def test_a_reader_does_not_mix_a_store_with_one_in_its_place(path):
+    store = Store.open(path)
+    assert len(store.target) == 40
+    shutil.rmtree(path)
+    again(path)
+    for read in (lambda: store.numpy("hidden"), lambda: store.group):
+        with pytest.raises(StoreError, match="made again since it was opened; open it again"):
+            read()
+
+
 @pytest.mark.parametrize("value", [None, 3, [], {}, "x"])
 @pytest.mark.parametrize("key", ["model", "task", "commands", "checksums", "fingerprint"])
 def test_changed_attributes_are_refused(path, key, value):

@@ -1,5 +1,7 @@
 """Inspection reads every byte, and names each file that is not what was written."""
 
+import json
+import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,8 @@ from tests.store.unfinished import broken_off, contents, flip, make, written_blo
 from trajdiag.errors import StoreError
 from trajdiag.store.inspection import Inspection, inspect
 from trajdiag.store.local_folder import LocalFolder
+from trajdiag.store.reader import Store
+from trajdiag.store.removal import remove_store
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 
@@ -144,3 +148,66 @@ def test_a_link_that_leads_nowhere_harms_nothing(tmp_path):
     (path / "loop").symlink_to("loop")
     (path / "gone").symlink_to("hidden/no such file")
     assert inspected(path).damage == []
+
+
+def test_what_only_looks_like_the_writing_of_a_store_is_foreign_and_kept(tmp_path):
+    path = make(tmp_path / "x.zarr").path
+    mine = ["model.partial", "journal/mine.jsonl", "mypred/c.0.0", "mypred/zarr.json"]
+    for key in mine:
+        (path / key).parent.mkdir(exist_ok=True)
+        (path / key).write_text("do not lose this")
+    beside = tmp_path / "x.zarr.discarded"
+    beside.mkdir()
+    assert inspected(path).foreign == sorted(mine)
+    with pytest.raises(StoreError, match=r"holds what is not trajdiag's: journal/mine\.jsonl"):
+        remove_store(LocalFolder(path))
+    flip(path / "hidden" / "c.0.0.0")
+    make(path)
+    assert all((path / key).read_text() == "do not lose this" for key in mine)
+    for key in mine:
+        (path / key).unlink()
+    (path / "mypred").rmdir()
+    remove_store(LocalFolder(path))
+    assert beside.exists()
+    assert not path.exists()
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    path = make(tmp_path / "x.zarr").path
+    (path / "hidden" / "zarr.json").unlink()
+    os.mkfifo(path / "hidden" / "zarr.json")
+    with pytest.raises(StoreError, match=r"hidden/zarr\.json of store .* is neither a file nor"):
+        inspected(path)
+
+
+LIES = [
+    (("shape", 0), 500),
+    (("shape", 0), 10**30),
+    (("shape", 0), 0),
+    (("shape", 1), 10**9),
+    (("shape", 0), float("inf")),
+    (("shape",), [300]),
+    (("chunk_grid", "configuration", "chunk_shape", 0), 0),
+    (("chunk_grid", "configuration", "chunk_shape"), [60, 1]),
+    (("attributes", "trajdiag_dtype"), "(2,f4"),
+    (("codecs",), [{"name": "bytes"}, {"name": "zstd", "configuration": {"level": []}}]),
+]
+
+
+@pytest.mark.parametrize("complete", [True, False])
+@pytest.mark.parametrize(("field", "lie"), LIES)
+def test_metadata_that_lies_is_named_and_made_again(tmp_path, field, lie, complete):
+    whole = make(tmp_path / "whole.zarr").path
+    path = tmp_path / "x.zarr"
+    path = make(path).path if complete else broken_off(path, after=3)
+    file = path / "hidden" / "zarr.json"
+    metadata = inside = json.loads(file.read_text())
+    for name in field[:-1]:
+        inside = inside[name]
+    inside[field[-1]] = lie
+    file.write_bytes(json.dumps(metadata, indent=1, ensure_ascii=False).encode() + b"\n")
+    assert "hidden/zarr.json" in damaged(path)
+    with pytest.raises(StoreError, match="is damaged"):
+        Store.open(path, unfinished=True)
+    make(path)
+    assert contents(path) == contents(whole)

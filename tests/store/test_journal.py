@@ -7,6 +7,7 @@ import pytest
 
 from tests.store.unfinished import broken_off, contents, enter, make, written_blocks
 from trajdiag.errors import StoreError
+from trajdiag.store.checksum import crc32c
 from trajdiag.store.folder import open_folder
 from trajdiag.store.inspection import inspect
 from trajdiag.store.journal import COMPLETE, Entry, Journal, read_journal
@@ -75,6 +76,29 @@ def test_of_two_entries_of_a_block_the_later_stands_and_the_other_is_remembered(
     found = read_journal(LocalFolder(tmp_path))
     assert found.blocks == {0: entry(0, 2)}
     assert found.rivals == {0: [entry(0, 1)]}
+
+
+@pytest.mark.parametrize(
+    ("key", "lie"),
+    [
+        ("crc32c", []),
+        ("crc32c", None),
+        ("crc32c", {"hidden": 7}),
+        ("crc32c", {"hidden": ["7"]}),
+        ("crc32c", {"hidden": [-1]}),
+        ("content_crc32c", None),
+        ("content_crc32c", {}),
+        ("block", float("inf")),
+        ("block", -1),
+        ("block", True),
+    ],
+)
+def test_an_entry_of_other_types_than_an_entry_has_is_none(tmp_path, key, lie):
+    values = {**entry(0).values(), key: lie}
+    del values["check"]
+    text = json.dumps(values, separators=(",", ":"))
+    values["check"] = crc32c(text.encode())
+    assert Entry.parse(values) is None
 
 
 def test_a_block_that_the_store_cannot_have_is_refused_with_what_to_do(tmp_path):

@@ -199,7 +199,9 @@ def test_a_beat_is_never_read_half_written(folder):
     thread = threading.Thread(target=beat)
     thread.start()
     while not done.is_set():
-        assert json.loads(path.read_bytes())["pid"] == os.getpid()
+        descriptor = os.open(path, os.O_RDONLY)
+        assert json.loads(os.pread(descriptor, 4096, 0))["pid"] == os.getpid()  # as one call
+        os.close(descriptor)
     thread.join()
     lock.release()
 

@@ -2,6 +2,7 @@
 same."""
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator
 from typing import Annotated
@@ -59,14 +60,19 @@ def _verify(folder: Folder) -> None:
         print(damage)
     if found.damage:
         commands = existing_record(folder).commands  # pyright: ignore[reportOptionalMemberAccess]
-        again = f": {commands[0]}" if commands else ", or import the arrays"
+        again = ", or import the arrays"
+        if commands:
+            is_call, has_place = commands[0].startswith("#"), "--store" in commands[0]
+            place = "" if is_call or has_place else f" --store {shlex.quote(folder.location)}"
+            again = f": {commands[0]}{place}"
         first = "" if folder.appends else "remove these files and "
         raise StoreError(
-            f"store {folder.location}: {len(found.damage)} damaged; {first}run the extraction "
+            f"store {folder.location}: {len(found.damage)} damaged; {first}run what made it "
             f"again, which makes just their blocks anew{again}"
         )
     print(
-        f"all {found.bytes:,} bytes of {found.blocks} blocks are what was written", file=sys.stderr
+        f"all {found.bytes:,} bytes of the {found.blocks} recorded blocks are what was written",
+        file=sys.stderr,
     )
 
 

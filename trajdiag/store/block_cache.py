@@ -10,7 +10,7 @@ from pathlib import Path
 from trajdiag.cachedir import blocks_folder
 from trajdiag.errors import ConfigError, OutOfSpaceError
 from trajdiag.store.durable import disk_errors
-from trajdiag.store.partial import PARTIAL, is_leftover, partial_path
+from trajdiag.store.partial import is_leftover, is_partial, partial_path
 
 LIMIT = "TRAJDIAG_BLOCKS_GIB"
 """The environment variable that says how much is kept."""
@@ -99,7 +99,7 @@ class BlockCache:
         found = []
         for folder, _, names in os.walk(self._root):
             for name in names:
-                if name.endswith(PARTIAL) and not is_leftover(name):
+                if is_partial(name) and not is_leftover(name):
                     continue
                 file = Path(folder, name)
                 with suppress(FileNotFoundError):  # another process shrinks it too

@@ -129,7 +129,9 @@ def load_head(content: bytes, *, store: str, model_sha256: str) -> SavedHead:
             softcap=None if softcap is None else float(softcap),
         )
         golden = GoldenBatch(states=tensors["golden_states"], logits=tensors["golden_logits"])
-    except (KeyError, TypeError, ValueError) as error:
+        if not isinstance(model, str):
+            raise ValueError("it names no model")
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise StoreError(f"{damaged}: {error}; {REPAIR}") from None
     if model != model_sha256:
         raise StoreError(

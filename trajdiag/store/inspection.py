@@ -12,15 +12,15 @@ from trajdiag.store.fingerprint import fingerprint
 from trajdiag.store.folder import BLOCKS_AT_ONCE, Folder, of_each
 from trajdiag.store.journal import (
     COMPLETE,
-    JOURNAL,
     RECORD_COPY,
     Journal,
+    is_journal,
     read_journal,
 )
 from trajdiag.store.lock import is_lock
-from trajdiag.store.opening import existing_record, is_record, read_spec
+from trajdiag.store.opening import existing_record, is_record, odd_shapes, read_spec
 from trajdiag.store.own_files import is_own
-from trajdiag.store.partial import PARTIAL
+from trajdiag.store.partial import is_partial
 from trajdiag.store.record import StoreRecord, group_file
 from trajdiag.store.schema import GROUP, ArraySpec, group_metadata, metadata_file
 
@@ -85,6 +85,9 @@ def inspect(folder: Folder) -> Inspection:
         if len(spec.shape) > 1:
             spec = dataclasses.replace(spec, zstd=levels.most_common(1)[0][0])
         _compare(folder, f"{name}/{GROUP}", metadata_file(spec.metadata()), found)
+    for name in odd_shapes(specs.values()):
+        problem = "disagrees with those of other arrays"
+        found.damage.append(Damage(key=f"{name}/{GROUP}", problem=problem))
     if record.complete and len(specs) == len(names):
         _require_whole(folder, record, specs, journal, found)
     expected |= {f"{name}/{GROUP}" for name in names}
@@ -205,9 +208,4 @@ def _compare(folder: Folder, key: str, expected: bytes, found: Inspection) -> No
 
 def _passing(key: str) -> bool:
     """Whether a file belongs to the writing of the store, not to the store."""
-    return (
-        is_lock(key)
-        or key.endswith(PARTIAL)
-        or key in (RECORD_COPY, COMPLETE)
-        or (key.startswith(JOURNAL) and key.endswith(".jsonl"))
-    )
+    return is_lock(key) or is_partial(key) or key in (RECORD_COPY, COMPLETE) or is_journal(key)

@@ -24,6 +24,7 @@ COMPLETE = JOURNAL + GROUP
 RECORD_COPY = JOURNAL + "record.json"
 """The second copy of an unfinished store's record."""
 _ENTRIES = "trajdiag_journal"
+_LINES = re.compile(rf"{JOURNAL}\d+-of-\d+(\.[^/.]+)?\.jsonl")
 COLUMNS = "columns"
 
 Sums = Mapping[str, list[int]]
@@ -56,12 +57,13 @@ class Entry:
             rest = {key: value for key, value in values.items() if key != "check"}
             if crc32c(_canonical(rest)) != values["check"]:
                 return None
-            block = rest["block"]
-            return cls(
-                block=None if block == COLUMNS else int(block),
-                files=rest["crc32c"],
-                content=rest.get("content_crc32c", rest["crc32c"]),
-            )
+            block, files = rest["block"], rest["crc32c"]
+            content = rest.get("content_crc32c", files)
+            if not (_are_sums(files) and _are_sums(content)) or files.keys() != content.keys():
+                return None
+            if block != COLUMNS and not (type(block) is int and block >= 0):
+                return None
+            return cls(block=None if block == COLUMNS else block, files=files, content=content)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
 
@@ -157,8 +159,13 @@ def _json(line: bytes) -> Any:
 
 def journal_keys(folder: Folder) -> list[str]:
     """The journal's files: that of a complete store, then those of shards, by name."""
-    keys = [key for key in folder.sizes() if key.startswith(JOURNAL)]
-    return [COMPLETE] * (COMPLETE in keys) + sorted(key for key in keys if key.endswith(".jsonl"))
+    keys = folder.sizes()
+    return [COMPLETE] * (COMPLETE in keys) + sorted(key for key in keys if is_journal(key))
+
+
+def is_journal(key: str) -> bool:
+    """Whether a file is one of a store that is being written, in which entries are lines."""
+    return _LINES.fullmatch(key) is not None
 
 
 def record_entry(folder: Folder, writer: str, entry: Entry) -> None:
@@ -169,6 +176,14 @@ def record_entry(folder: Folder, writer: str, entry: Entry) -> None:
     else:
         name = COLUMNS if entry.block is None else f"{entry.block:08d}"
         folder.write({f"{JOURNAL}{writer}.{name}.jsonl": line})
+
+
+def _are_sums(values: Any) -> bool:
+    """Whether JSON `values` are Sums."""
+    return isinstance(values, dict) and all(
+        isinstance(sums, list) and all(type(crc) is int and 0 <= crc < 2**32 for crc in sums)
+        for sums in values.values()
+    )
 
 
 def _canonical(values: Mapping[str, object]) -> bytes:

@@ -1,16 +1,19 @@
 """A store's files on a file system."""
 
 import os
+import re
 import shutil
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from trajdiag.errors import OutOfSpaceError, StoreError
 from trajdiag.store import durable
 from trajdiag.store.folder import Content
-from trajdiag.store.partial import is_leftover
+from trajdiag.store.partial import host_name, is_alive, is_leftover
 
-_DISCARDED = ".discarded"
+_DISCARDED = re.compile(r"-(?P<pid>\d+)\.discarded")
 
 
 class LocalFolder:
@@ -95,7 +98,13 @@ class LocalFolder:
 
     def remove_leftovers(self) -> None:
         self.remove([key for key in self.sizes() if is_leftover(key)])
-        shutil.rmtree(self._discarded, ignore_errors=True)
+        path = self.path.resolve()
+        begin = f"{path.name}.{host_name()}"
+        with suppress(OSError):
+            for beside in path.parent.iterdir():
+                ended = _DISCARDED.fullmatch(beside.name.removeprefix(begin))
+                if beside.name.startswith(begin) and ended and not is_alive(int(ended["pid"])):
+                    shutil.rmtree(beside, ignore_errors=True)
 
     def remove_all(self) -> None:
         with durable.disk_errors(self.path):
@@ -115,7 +124,7 @@ class LocalFolder:
     def _discarded(self) -> Path:
         """Where the folder is while it is removed; that which a link leads to, not the link."""
         path = self.path.resolve()
-        return path.with_name(path.name + _DISCARDED)
+        return path.with_name(f"{path.name}.{host_name()}-{os.getpid()}.discarded")
 
     def _make(self, folders: set[str]) -> None:
         """Make these folders, and their names durable."""
@@ -156,7 +165,13 @@ class LocalFolder:
                 yield from self._files(Path(entry.path), f"{prefix}{entry.name}/")
             else:
                 try:
-                    yield prefix + entry.name, entry.stat().st_size
+                    status = entry.stat()
+                    if not stat.S_ISREG(status.st_mode):  # reading a pipe would wait for ever
+                        raise StoreError(
+                            f"{prefix}{entry.name} of store {self.path} is neither a file nor a "
+                            "folder; remove it"
+                        )
+                    yield prefix + entry.name, status.st_size
                 except FileNotFoundError:  # renamed or removed by another process meanwhile
                     continue
 

@@ -32,6 +32,7 @@ BEAT = 5.0
 """Seconds between two beats of a holder."""
 SILENCE = 20.0
 """Seconds without a beat after which a holder that cannot be asked is taken for dead."""
+_SHARE = "or give both a part of their own with --shards N --shard I"
 
 
 class Lock:
@@ -39,7 +40,8 @@ class Lock:
 
     def __init__(self, folder: Folder, shard: Shard) -> None:
         """Raises BusyError where a living process holds this shard, or one with common blocks."""
-        self._folder, self._key = folder, f"{_LOCKS}{shard.name}{_SUFFIX}"
+        self._folder, self._shard = folder, shard
+        self._key = f"{_LOCKS}{shard.name}{_SUFFIX}"
         self._beats, self._stop = 0, threading.Event()
         self._id = secrets.token_hex(8)
         self._descriptor: int | None = None
@@ -166,7 +168,7 @@ class Lock:
         who = f" ({holder['pid']} on {holder['host']})" if holder else ""
         return BusyError(
             f"another process{who} is writing {self._folder.location}{what}; wait for it, stop it, "
-            "or give both a part of their own with --shards N --shard I"
+            f"{_SHARE if self._shard.count == 1 else f'or write another than {self._shard}'}"
         )
 
 

@@ -1,6 +1,7 @@
 """What is at a location: a store's record, its arrays' metadata, whether all files are there."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ from trajdiag.store.fingerprint import fingerprint
 from trajdiag.store.folder import Folder, of_each
 from trajdiag.store.journal import COMPLETE, JOURNAL, RECORD_COPY, Journal, read_journal
 from trajdiag.store.lock import is_lock
-from trajdiag.store.partial import PARTIAL
+from trajdiag.store.partial import is_partial
 from trajdiag.store.record import (
     RECORD,
     REPAIR,
@@ -17,7 +18,7 @@ from trajdiag.store.record import (
     VersionError,
     parse_group_file,
 )
-from trajdiag.store.schema import GROUP, ArraySpec, group_metadata, metadata_file
+from trajdiag.store.schema import GROUP, ArraySpec, group_metadata, is_array_name, metadata_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +57,12 @@ def open_files(folder: Folder, *, unfinished: bool) -> Opened:
     sizes = folder.sizes()  # later than the journal, which a writer may lengthen meanwhile
     groups = {JOURNAL.rstrip("/"), *(name.partition("/")[0] for name in _nested(sizes))}
     ours = (key.removesuffix(f"/{GROUP}") for key in sizes if key.endswith(f"/{GROUP}"))
-    specs = read_specs(folder, [name for name in ours if name not in groups])
+    specs = read_specs(folder, [n for n in ours if n not in groups and is_array_name(n)])
+    for name in odd_shapes(specs.values()):
+        raise StoreError(
+            f"store {folder.location} is damaged: {name}/{GROUP} disagrees with those of other "
+            f"arrays; {REPAIR}"
+        )
     for entry in journal:
         for name in entry.files:
             if name not in specs:
@@ -87,7 +93,7 @@ def existing_record(folder: Folder) -> StoreRecord | None:
 
     Raises StoreError where something else is.
     """
-    if not any(not is_lock(key) and not key.endswith(PARTIAL) for key in folder.sizes()):
+    if not any(not is_lock(key) and not is_partial(key) for key in folder.sizes()):
         return None
     other: VersionError | None = None
     for key in (GROUP, RECORD_COPY, COMPLETE):
@@ -114,6 +120,22 @@ def read_specs(folder: Folder, names: Iterable[str]) -> dict[str, ArraySpec]:
     return dict(zip(names, specs, strict=True))
 
 
+def odd_shapes(specs: Iterable[ArraySpec]) -> list[str]:
+    """The arrays whose examples, loops or blocks are not those of most others of the store."""
+
+    specs = list(specs)
+    if not specs:
+        return []
+    ((examples, _),) = Counter(spec.shape[0] for spec in specs).most_common(1)
+    of_blocks = {spec.name: (spec.shape[1], spec.chunk[0]) for spec in specs if spec.shape[1:]}
+    usual = next(iter(Counter(of_blocks.values()).most_common(1)), (None,))[0]
+    return [
+        spec.name
+        for spec in specs
+        if spec.shape[0] != examples or of_blocks.get(spec.name, usual) != usual
+    ]
+
+
 def is_record(folder: Folder, key: str) -> bool:
     """Whether this file of a store is a record that can be read."""
     try:
@@ -125,7 +147,7 @@ def is_record(folder: Folder, key: str) -> bool:
 
 def _was_cut_off(folder: Folder) -> bool:
     """Whether nothing is there but the record of a store that was just begun, cut off."""
-    files = [key for key in folder.sizes() if not is_lock(key) and not key.endswith(PARTIAL)]
+    files = [key for key in folder.sizes() if not is_lock(key) and not is_partial(key)]
     if files != [GROUP]:
         return False
     content, begin = folder.read(GROUP), metadata_file(group_metadata({RECORD: {}}))

@@ -2,21 +2,23 @@
 
 import re
 
+from trajdiag.store.journal import RECORD_COPY, is_journal
 from trajdiag.store.lock import is_lock
-from trajdiag.store.partial import PARTIAL
-from trajdiag.store.schema import GROUP, HEAD
+from trajdiag.store.partial import is_partial
+from trajdiag.store.schema import HEAD, is_array_name
 
-_JOURNAL = re.compile(r"journal/(record\.json|[^/]+\.jsonl)")
-_CHUNK = re.compile(r"[^/]+(/[^/]+)?/c(\.\d+)+")
+_IN_ARRAY = re.compile(r"(?P<array>.+)/(zarr\.json|c(\.\d+)+)")
+_GROUP = re.compile(r"((journal|signal|covariate|score|vocabulary)/)?zarr\.json")
 
 
 def is_own(key: str) -> bool:
     """Whether trajdiag may have written a file of this name in a store, as far as a name tells."""
+    in_array = _IN_ARRAY.fullmatch(key)
     return (
-        key.rpartition("/")[2] == GROUP
-        or key == HEAD
-        or key.endswith(PARTIAL)
+        key in (HEAD, RECORD_COPY)
+        or _GROUP.fullmatch(key) is not None
+        or is_partial(key)
         or is_lock(key)
-        or _JOURNAL.fullmatch(key) is not None
-        or _CHUNK.fullmatch(key) is not None
+        or is_journal(key)
+        or (in_array is not None and is_array_name(in_array["array"]))
     )

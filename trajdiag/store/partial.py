@@ -5,7 +5,7 @@ import re
 import socket
 from pathlib import Path
 
-PARTIAL = ".partial"
+_PARTIAL = ".partial"
 """Suffix of a file that is not yet whole."""
 
 _OWNED = re.compile(r"\.(?P<host>[^./]+)-(?P<pid>\d+)\.partial$")
@@ -18,7 +18,7 @@ def host_name() -> str:
 
 def partial_path(path: Path) -> Path:
     """Where this process writes what will be `path`."""
-    return path.with_name(f"{path.name}.{host_name()}-{os.getpid()}{PARTIAL}")
+    return path.with_name(f"{path.name}.{host_name()}-{os.getpid()}{_PARTIAL}")
 
 
 def is_alive(pid: int) -> bool:
@@ -32,12 +32,15 @@ def is_alive(pid: int) -> bool:
     return True
 
 
+def is_partial(key: str) -> bool:
+    """Whether a file is one that trajdiag is writing, or was."""
+    return _OWNED.search(key) is not None
+
+
 def is_leftover(key: str) -> bool:
     """Whether a file is one that nobody is writing any more, as far as this machine can tell."""
-    if not key.endswith(PARTIAL):
-        return False
     owner = _OWNED.search(key)
-    return owner is None or (owner["host"] == host_name() and not is_alive(int(owner["pid"])))
+    return bool(owner) and owner["host"] == host_name() and not is_alive(int(owner["pid"]))
 
 
 def is_being_written(key: str) -> bool:

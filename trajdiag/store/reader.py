@@ -310,7 +310,6 @@ class Store:
         if name not in self.signal_names:
             raise UnknownNameError(f"signal of store {self.name}:", name, self.signal_names)
         if name in self.kept_signals:
-            self._files.require_unchanged(self._specs[SIGNAL + name])
             return self.numpy(SIGNAL + name, split=split)
         if split is not None:
             return self._derive(split)[name].copy()
@@ -412,6 +411,8 @@ class Store:
         if len(spec.shape) == 1:
             return self._column(array)[rows]
         loops = range(self.loops) if loop is None else range(loop - 1, loop)
+        if len(spec.shape) == 2:
+            self._files.require_unchanged(spec)  # small, and a NaN in it may be meant
         found = self._files.read(spec, rows, loops, self._require_finite)
         return found if loop is None else found[:, 0]
 

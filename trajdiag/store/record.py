@@ -11,7 +11,10 @@ from trajdiag.store.checksum import crc32c
 from trajdiag.store.schema import GROUP, SCHEMA_VERSION, group_metadata, metadata_file
 
 RECORD, CHECK = "trajdiag", "trajdiag_crc32c"
-REPAIR = "run the extraction that made it again, which makes what is damaged anew"
+REPAIR = (
+    "run the extraction that made it again (all of it, where it was made in shards), which makes "
+    "what is damaged anew"
+)
 """What to do about a damaged store."""
 
 

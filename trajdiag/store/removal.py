@@ -6,7 +6,7 @@ from trajdiag.store.journal import COMPLETE, RECORD_COPY, journal_keys
 from trajdiag.store.lock import Lock, remove_dead_locks
 from trajdiag.store.opening import existing_record
 from trajdiag.store.own_files import is_own
-from trajdiag.store.partial import PARTIAL, is_being_written
+from trajdiag.store.partial import is_being_written, is_partial
 from trajdiag.store.shard import WHOLE
 
 
@@ -17,7 +17,7 @@ def tidy(folder: Folder) -> None:
             *(key for key in journal_keys(folder) if key != COMPLETE),
             RECORD_COPY,
             # of two shards that complete a store at once, neither takes the other's files away
-            *(k for k in folder.sizes() if k.endswith(PARTIAL) and not is_being_written(k)),
+            *(k for k in folder.sizes() if is_partial(k) and not is_being_written(k)),
         ]
     )
     remove_dead_locks(folder)

@@ -50,7 +50,13 @@ PADDED = -1e30
 """The logit of a class that an example does not have. Its probability is exactly 0 and its change
 from loop to loop too, so that no signal sees it."""
 
+COLUMNS = ("target", "difficulty", "group", "split", "id", "input")
+"""Per-example arrays that are no covariates."""
+
 _ON_DISK = {"bfloat16": "uint16"}
+_NUMBERS = ("float16", "float32", "float64", "int32", "int64")
+_MOST = 2**48
+"""No array has more of anything: a number beyond is damage."""
 _STRING = "string"
 
 
@@ -138,18 +144,26 @@ class ArraySpec:
 
     @classmethod
     def from_metadata(cls, name: str, metadata: Mapping[str, Any]) -> "ArraySpec":
-        """The spec whose `metadata` this is. Raises KeyError or ValueError for anything else."""
+        """The spec whose `metadata` this is. Raises KeyError, TypeError or ValueError for anything
+        else."""
+        dtype = metadata["attributes"]["trajdiag_dtype"]
+        if dtype not in (*_ON_DISK, _STRING, *_NUMBERS):
+            raise ValueError(f"trajdiag_dtype is {ascii(dtype)[:40]}")
+        codecs = {codec["name"]: codec for codec in metadata["codecs"]}
+        zstd = codecs["zstd"]["configuration"]["level"] if "zstd" in codecs else None
+        if not (zstd is None or type(zstd) is int):
+            raise ValueError(f"the level of zstd is {ascii(zstd)[:40]}")
         spec = cls(
             name=name,
-            dtype=str(metadata["attributes"]["trajdiag_dtype"]),
-            shape=tuple(int(n) for n in metadata["shape"]),
-            chunk=tuple(int(n) for n in metadata["chunk_grid"]["configuration"]["chunk_shape"]),
+            dtype=dtype,
+            shape=_sizes("shape", metadata["shape"]),
+            chunk=_sizes("chunk_shape", metadata["chunk_grid"]["configuration"]["chunk_shape"]),
             dimension_names=tuple(str(n) for n in metadata["dimension_names"]),
-            zstd=next(
-                (c["configuration"]["level"] for c in metadata["codecs"] if c["name"] == "zstd"),
-                None,
-            ),
+            zstd=zstd,
         )
+        loops = {1: (), 2: spec.shape[1:], 3: (1, *spec.shape[2:])}[len(spec.shape)]
+        if spec.chunk[1:] != loops or len(spec.chunk) > len(spec.shape):
+            raise ValueError(f"chunk_shape is {list(spec.chunk)} of shape {list(spec.shape)}")
         for field in ("data_type", "codecs", "chunk_key_encoding"):
             if spec.metadata()[field] != metadata[field]:
                 raise ValueError(f"{field} is {metadata[field]}, not {spec.metadata()[field]}")
@@ -157,6 +171,22 @@ class ArraySpec:
         if spec.dimension_names != dimensions:
             raise ValueError(f"dimension_names are {spec.dimension_names}, not {dimensions}")
         return spec
+
+
+def _sizes(field: str, values: Any) -> tuple[int, ...]:
+    """The sizes in JSON `values`. Raises ValueError where they are none of an array's."""
+    is_list = isinstance(values, list) and 1 <= len(values) <= 3
+    if not is_list or not all(type(n) is int and 1 <= n <= _MOST for n in values):
+        raise ValueError(f"{field} is {ascii(values)[:60]}")
+    return tuple(values)
+
+
+def is_array_name(name: str) -> bool:
+    """Whether a store can have an array of this name."""
+    group, _, rest = name.rpartition("/")
+    return name in ("hidden", "logits", GATE, CONTINUATION_GATE, *COLUMNS) or (
+        f"{group}/" in (SIGNAL, COVARIATE, SCORE, VOCABULARY) and bool(rest)
+    )
 
 
 def third_dimension(name: str) -> str:

@@ -14,6 +14,7 @@ from trajdiag.store.checksum import array_checksum, crc32c
 from trajdiag.store.chunk_files import Check, ChunkFiles, by_block
 from trajdiag.store.compression import decompressed
 from trajdiag.store.folder import Folder
+from trajdiag.store.held_folder import HeldFolder
 from trajdiag.store.journal import Journal, read_journal
 from trajdiag.store.local_folder import LocalFolder
 from trajdiag.store.record import REPAIR, StoreRecord
@@ -36,6 +37,7 @@ class StoreFiles:
         journal: Journal | None,
     ) -> None:
         self._folder, self._record, self._specs, self._journal = folder, record, specs, journal
+        self._held = HeldFolder(folder.path) if isinstance(folder, LocalFolder) else None
         self._chunk_files: ChunkFiles | None = None
         self._decoded: dict[str, np.ndarray] = {}
         self._unchanged: set[str] = set()
@@ -141,8 +143,11 @@ class StoreFiles:
         name = f"{spec.name}/{key}"
         found = self._decoded.pop(name, None)
         if found is None:
+            content = self._content(spec, key)
+            if not self._is_as_recorded(name, content):
+                raise self._damaged(f"{name} has changed since it was written")
             try:
-                found = decompressed(self._content(spec, key), spec)
+                found = decompressed(content, spec)
             except ValueError as error:
                 raise self._damaged(f"{name}: {error}") from None
             room = _DECODED_BYTES - found.nbytes
@@ -154,6 +159,8 @@ class StoreFiles:
     def _bring(self, names: list[str]) -> Path:
         """A folder of this machine's that holds these files, unless they are nowhere, or another
         reader makes room for its own before they are opened."""
+        if self._held is not None:
+            self._held.require_there()
         return self._folder.fetch(names, self._identity, self._is_as_recorded)
 
     def _is_as_recorded(self, key: str, content: bytes) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.trajectories import planted, solved_from
 from trajdiag.diagnosis.diagnosing import diagnose
-from trajdiag.errors import ConfigError
+from trajdiag.errors import ConfigError, UnknownNameError
 from trajdiag.gates.frozen_fit import fit_gate
 from trajdiag.metrics.frontier import exit_depth, frontier, right_at
 from trajdiag.readout_registry import FIXED, ORACLES
@@ -198,8 +198,16 @@ def test_what_scoring_a_whole_store_needs_grows_with_its_examples(store):
 
 
 def test_diagnose_refuses_a_store_that_does_not_fit_in_one_line(store, cache):
-    with pytest.raises(ConfigError, match=r"only `score` reads a store part by part.*--memory"):
+    said = (
+        rf"{store.name} is read whole here, which takes about \S+ GiB, and --memory is \S+: raise"
+    )
+    with pytest.raises(ConfigError, match=said):
         diagnose(store, cache_dir=str(cache), memory=LITTLE)
+
+
+def test_only_score_has_a_launcher(store):
+    with pytest.raises(UnknownNameError, match="unknown option of diagnose 'launcher'"):
+        diagnose(store, launcher="ray")
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from trajdiag.results import DiagnosisRow, QualityRow, ReliabilityRow, Results
 from trajdiag.scoring.evaluation import Scored
 from trajdiag.scoring.selection import THRESHOLD
 from trajdiag.scoring.stores import (
-    ScoreConfig,
+    EvaluationConfig,
     StoreLike,
     comparable,
     kindred,
@@ -36,7 +36,7 @@ SEVERITIES = ("high", "medium", "info")
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiagnoseConfig(ScoreConfig):
+class DiagnoseConfig(EvaluationConfig):
     """What to diagnose, and how."""
 
     bound: tuple[str, ...] = REGRESSORS

@@ -6,7 +6,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -38,8 +38,8 @@ PART_EXAMPLES = 2**14
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreConfig:
-    """What to score, and how."""
+class EvaluationConfig:
+    """What `score` and `diagnose` are both told: which readouts, and how they are measured."""
 
     readouts: tuple[str, ...] | None = None
     """Readouts to score; all of them when absent."""
@@ -63,10 +63,7 @@ class ScoreConfig:
     min_depth: int = 1
     """The first loop at which any readout may leave."""
     memory: float = 8.0
-    """GiB that scoring may take; stores that need more are read part by part, their thresholds
-    those of a grid of 65,536."""
-    launcher: Launcher = "local"
-    """none: score in this process; ray: read every store part by part, as tasks on Ray."""
+    """GiB that scoring may take; a store that needs more is refused."""
     cache_dir: str | None = None
     """Root of the cache in which stores and gates are found."""
 
@@ -90,8 +87,6 @@ class ScoreConfig:
             raise ConfigError(f"seed must be 0 or more, got {self.seed}")
         if not self.memory > 0:
             raise ConfigError(f"memory must be above 0 GiB, got {self.memory}")
-        if self.launcher not in ("local", "ray"):
-            raise ConfigError(f"launcher must be local or ray, got {self.launcher!r}")
         if self.intervals not in ("percentile", "bca"):
             raise ConfigError(f"intervals must be percentile or bca, got {self.intervals!r}")
         for readout, value in self.threshold.items():
@@ -106,6 +101,22 @@ class ScoreConfig:
     def spans(self) -> Spans:
         """How its intervals are read."""
         return Spans(confidence=self.confidence, left_out=2 * LEFT_OUT if self.bca else 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreConfig(EvaluationConfig):
+    """What to score, and how."""
+
+    memory: float = 8.0
+    """GiB that scoring may take; stores that need more are read part by part, their thresholds
+    those of a grid of 65,536."""
+    launcher: Launcher = "local"
+    """local: score in this process; ray: read every store part by part, as tasks on Ray."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.launcher not in get_args(Launcher):
+            raise ConfigError(f"launcher must be local or ray, got {self.launcher!r}")
 
 
 def score(
@@ -124,10 +135,11 @@ def score(
     """
     require_options("score", ScoreConfig, options, "command")
     config = ScoreConfig(**options)
-    return tables(score_stores(open_stores(stores, config.cache_dir), config), config, command)
+    found = open_stores(stores, config.cache_dir)
+    return tables(score_stores(found, config, launcher=config.launcher), config, command)
 
 
-def tables(scored: Sequence[Scored], config: ScoreConfig, command: str | None) -> Results:
+def tables(scored: Sequence[Scored], config: EvaluationConfig, command: str | None) -> Results:
     """What was scored, as rows."""
     return rows(scored, spans=config.spans, config=dataclasses.asdict(config), command=command)
 
@@ -175,28 +187,24 @@ def kindred(store: Store) -> str:
 
 def score_stores(
     stores: Sequence[Store],
-    config: ScoreConfig,
+    config: EvaluationConfig,
     rules: Fit | None = None,
     alike: Callable[[Store], str] = comparable,
+    launcher: Launcher = "local",
 ) -> list[Scored]:
     """Evaluate every readout of every store; stores that are `alike` share the point MATCHED, and
     stores with the same groups share their resamples. With `rules`, which fits stopping rules on a
-    store, the learned bound and luck's null too."""
+    store, the learned bound and luck's null too: these read stores whole."""
     chosen = [_readouts(store, config) for store in stores]
     _require_known(config, chosen)
-    if config.launcher == "ray":
+    if launcher == "ray":
         require_ray()
-    found = [outcomes(store, _part_examples(store, config)) for store in stores]
-    for o in found:
-        if rules is not None and o.streamed:
-            raise ConfigError(
-                f"only `score` reads a store part by part, and {o.store.name} would be: it needs "
-                f"about {bytes_needed(o.store) / 2**30:.2g} GiB, --memory is {config.memory:g}"
-                + ", --launcher ray always does"
-                * (config.launcher == "ray")
-            )
+    if rules is not None:
+        for store in stores:
+            _require_fits(store, config)
+    found = [outcomes(store, _part_examples(store, config, launcher)) for store in stores]
     drawn = _resamples(found, config)
-    known = [trajectory(o, d, config.launcher) for o, d in zip(found, drawn, strict=True)]
+    known = [trajectory(o, d, launcher) for o, d in zip(found, drawn, strict=True)]
     keys = [alike(store) for store in stores] if len(stores) > 1 else [""]
     matched: dict[str, Estimate] = {}
     for key, own in zip(keys, known, strict=True):
@@ -209,7 +217,7 @@ def score_stores(
             final=own.val_final[:, -1] - config.slack,
             matched=matched[key],
         )
-        scored.append(_score(o, readouts, d, own, targets, config, rules))
+        scored.append(_score(o, readouts, d, own, targets, config, rules, launcher))
     return scored
 
 
@@ -223,14 +231,26 @@ def bytes_needed(store: Store) -> int:
     return examples * (store.loops * of_loop + 8 * MOST_BINS) + 64 * len(store)
 
 
-def _part_examples(store: Store, config: ScoreConfig) -> int | None:
+def _fits(store: Store, config: EvaluationConfig) -> bool:
+    return bytes_needed(store) <= config.memory * 2**30
+
+
+def _require_fits(store: Store, config: EvaluationConfig) -> None:
+    """Raise where a store that must be read whole is too large for that."""
+    if not _fits(store, config):
+        raise ConfigError(
+            f"store {store.name} is read whole here, which takes about "
+            f"{bytes_needed(store) / 2**30:.3g} GiB, and --memory is {config.memory:g}: raise it, "
+            "or `score` the store, which can be read part by part"
+        )
+
+
+def _part_examples(store: Store, config: EvaluationConfig, launcher: Launcher) -> int | None:
     """None for a store that is scored at once."""
-    if config.launcher == "local" and bytes_needed(store) <= config.memory * 2**30:
-        return None
-    return PART_EXAMPLES
+    return None if launcher == "local" and _fits(store, config) else PART_EXAMPLES
 
 
-def _resamples(found: Sequence[Outcomes], config: ScoreConfig) -> list[Resamples]:
+def _resamples(found: Sequence[Outcomes], config: EvaluationConfig) -> list[Resamples]:
     """The draws of every store; the same object for the same groups, which saves its memory."""
     kept: list[tuple[np.ndarray, Resample]] = []
 
@@ -253,8 +273,9 @@ def _score(
     resamples: Resamples,
     own: Trajectory,
     targets: Targets,
-    config: ScoreConfig,
+    config: EvaluationConfig,
     rules: Fit | None,
+    launcher: Launcher,
 ) -> Scored:
     # Fixed loops and hindsight are always there, since the others are read against them.
     hindsight = [readout.name for readout in oracles()]
@@ -273,7 +294,7 @@ def _score(
             targets,
             config.threshold,
             memory=config.memory,
-            launcher=config.launcher,
+            launcher=launcher,
         )
     else:
         evaluations = [
@@ -304,14 +325,14 @@ def _score(
     )
 
 
-def _readouts(store: Store, config: ScoreConfig) -> list[Readout]:
+def _readouts(store: Store, config: EvaluationConfig) -> list[Readout]:
     found = list_readouts(
         store, gates=config.gates, cache_dir=config.cache_dir, min_depth=config.min_depth
     )
     return [*found, *oracles()]
 
 
-def _require_known(config: ScoreConfig, readouts: Sequence[Sequence[Readout]]) -> None:
+def _require_known(config: EvaluationConfig, readouts: Sequence[Sequence[Readout]]) -> None:
     """Raise where a readout is asked for that no store has."""
     names = {readout.name for of_store in readouts for readout in of_store}
     for name in config.readouts or ():

@@ -114,6 +114,7 @@ def test_fit_gate_chooses_for_the_gate_that_it_fits(home, capsys):
         ("score one --target depth=2 --slack 0.1", "--slack has no part in --target"),
         ("score one --target depth=2 --threshold.entropy 1", "--threshold has no part in --target"),
         ("score one --target depth=2 --targets 0.5", "--targets has no part in --target"),
+        ("score one --json --csv", "--json or --csv, not both"),
         ("fit-gate one --target risk", "--target must be"),
         ("fit-gate one --delta 0.1", "--delta belongs to"),
     ],
@@ -122,6 +123,43 @@ def test_what_is_no_target_is_a_usage_error(home, capsys, arguments: str, messag
     code, out, err = run(capsys, arguments)
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert message in err
+
+
+def test_a_depth_has_a_loop_of_the_store(home, capsys):
+    for line in ("score one --readouts entropy", "fit-gate one --kind linear"):
+        code, out, err = run(capsys, f"{line} --target depth=9")
+        said = "trajdiag: depth must be from 1 to 4, the loops of store one, got 9\n"
+        assert (code, out, err) == (1, "", said)
+    assert not (home / "gates").exists()
+    assert run(capsys, "score one --readouts entropy --target depth=4")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            "--utility any-later",
+            "--utility belongs to --objective utility, and objective is ponder",
+        ),
+        ("--k 3", "--k belongs to --objective utility"),
+        ("--gamma 0.1 --objective depth", "--gamma belongs to --objective utility"),
+        ("--beta 0.1 --objective utility", "--beta belongs to --objective ponder"),
+        ("--prior geometric --objective agreement", "--prior belongs to --objective ponder"),
+        ("--lam 0.2", "--lam belongs to --prior geometric, and prior is uniform"),
+    ],
+)
+def test_an_option_without_a_part_in_the_objective_is_a_usage_error(home, capsys, options, message):
+    code, out, err = run(capsys, f"fit-gate one --kind linear {options}")
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert message in err
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["--prior geometric --lam 0.2 --beta 0.1", "--objective utility --utility previous --k 3"],
+)
+def test_an_option_with_a_part_in_the_objective_is_taken(home, capsys, options):
+    assert run(capsys, f"fit-gate one --kind linear --epochs 1 {options}")[0] == 0
 
 
 def test_a_target_without_meaning_is_an_error_before_anything_is_fitted(home, capsys):

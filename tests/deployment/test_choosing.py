@@ -161,7 +161,7 @@ def test_nobody_leaves_before_the_minimum_depth(store, home):
     assert chosen.point.val.depth.value == pytest.approx(exits["val"].mean())
     assert chosen.point.test.depth.value == pytest.approx(exits["test"].mean())
     assert load_readout(chosen.path).exit_depth(store, "test").min() == 3
-    with pytest.raises(ConfigError, match="loops 1 to 4"):
+    with pytest.raises(ConfigError, match="from 1 to 4, the loops of store one, got 5"):
         choose(store, "entropy", home, depth=3.5, min_depth=5)
 
 

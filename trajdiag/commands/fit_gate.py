@@ -5,9 +5,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from trajdiag.cachedir import find_store, gates_folder, store_name
+from trajdiag.cachedir import gates_folder
 from trajdiag.commands.console import say_store, to_stderr
 from trajdiag.commands.deploying import deploy, read_target
+from trajdiag.deployment.choosing import require_loops
 from trajdiag.gates.config import FitGateConfig
 from trajdiag.gates.frozen_fit import fit_gate as fit_gate_on_store
 from trajdiag.store.reader import open_store
@@ -36,11 +37,14 @@ def fit_gate(
     Learns on the fit examples and stops early on val. Prints the gate's folder; `score` and
     `report` take it up by themselves.
     """
+    options.require_used()
     asked = read_target(target, delta, cache_dir=options.cache_dir)
-    path = find_store(store, options.cache_dir)
     say_store([] if store is None else [store], options.cache_dir)
-    given = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
-    gate = fit_gate_on_store(path, progress=to_stderr, **given)
-    print(gates_folder(store_name(path), options.cache_dir) / gate.name)
+    opened = open_store(store, options.cache_dir)
     if asked is not None:
-        deploy([open_store(path, options.cache_dir)], [gate.name], asked)
+        require_loops(opened, asked)
+    given = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
+    gate = fit_gate_on_store(opened, progress=to_stderr, **given)
+    print(gates_folder(opened.name, options.cache_dir) / gate.name)
+    if asked is not None:
+        deploy([opened], [gate.name], asked)

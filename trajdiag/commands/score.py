@@ -58,6 +58,8 @@ def score(
     with difficulty. Brackets are 95% intervals over test inputs; a dash is a target that val never
     reaches. The oracle leaves in hindsight: the bound at equal depth.
     """
+    if json_output and csv:
+        raise UsageError("give --json or --csv, not both")
     asked = _target(target, delta, options)
     say_store(stores, options.cache_dir)
     if asked is not None:

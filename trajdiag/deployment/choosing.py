@@ -60,11 +60,7 @@ def choose_thresholds(
     A risk is promised of each readout by itself, not of the best one picked afterwards; and to a
     fitted gate val is not quite new, since its fitting was stopped there.
     """
-    if config.min_depth > store.loops:
-        raise ConfigError(
-            f"min_depth must be one of loops 1 to {store.loops} of store {store.name}, got "
-            f"{config.min_depth}"
-        )
+    require_loops(store, config)
     known = {
         readout.name: readout
         for readout in list_readouts(store, gates=config.gates, cache_dir=config.cache_dir)
@@ -86,6 +82,16 @@ def choose_thresholds(
         found.append(_saved(store, known[name], points, config))
         save_readout(found[-1])
     return found, missed
+
+
+def require_loops(store: Store, config: TargetConfig) -> None:
+    """Raise ConfigError where a depth is asked for that the loops of `store` do not have."""
+    for name, depth in (("min_depth", config.min_depth), ("depth", config.depth)):
+        if depth is not None and depth > store.loops:
+            raise ConfigError(
+                f"{name} must be from 1 to {store.loops}, the loops of store {store.name}, got "
+                f"{depth:g}"
+            )
 
 
 def _points(

@@ -26,6 +26,12 @@ _OTHER_READOUTS = [name for name, entry in READOUTS.items() if entry.kind != "ga
 """Names that a gate would be confused with."""
 _NOT_OF_THE_GATE = ("name", "memory", "cache_dir", "frozen", "overwrite")
 """Options that do not decide the fitted numbers."""
+_READ_WITH = {
+    "utility": ("objective", "utility"), "k": ("objective", "utility"),
+    "gamma": ("objective", "utility"), "beta": ("objective", "ponder"),
+    "prior": ("objective", "ponder"), "lam": ("prior", "geometric"),
+}  # fmt: skip
+"""Options that are read only where another has a certain value."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +122,16 @@ class FitGateConfig:
         if self.kind == "boosted":
             raise ConfigError("a boosted gate has no network")
         return self.kind
+
+    def require_used(self) -> None:
+        """Raise UsageError where an option is set that its objective does not read."""
+        for option, (setting, value) in _READ_WITH.items():
+            default = getattr(FitGateConfig, option)
+            if getattr(self, option) != default and getattr(self, setting) != value:
+                raise UsageError(
+                    f"--{option} belongs to --{setting} {value}, and {setting} is "
+                    f"{getattr(self, setting)}; leave --{option} out, or say --{setting} {value}"
+                )
 
     def identity(self) -> dict[str, Any]:
         """The options that decide the fitted numbers."""

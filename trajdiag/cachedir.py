@@ -4,6 +4,7 @@ found."""
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 from trajdiag.errors import ConfigError, StoreError, UnknownNameError
 
@@ -65,13 +66,19 @@ def store_name(path: str | os.PathLike[str]) -> str:
 
 
 def complete_stores(cache_dir: str | os.PathLike[str] | None = None) -> list[Path]:
-    """The complete stores of the cache, newest first (by creation time, then by name)."""
+    """The complete stores of the cache, newest first."""
+    return [path for path, complete in all_stores(cache_dir) if complete]
+
+
+def all_stores(cache_dir: str | os.PathLike[str] | None = None) -> list[tuple[Path, bool]]:
+    """The stores of the cache and whether each is complete, newest first (by creation time, then
+    by name)."""
     found = []
     for path in stores_folder(cache_dir).glob(f"*{STORE_SUFFIX}"):
-        created = _completed_at(path)
-        if created is not None:
-            found.append((created, path.name, path))
-    return [path for _, _, path in sorted(found, reverse=True)]
+        record = _record(path)
+        if record is not None:
+            found.append((str(record["created"]), path.name, path, record["complete"] is True))
+    return [(path, complete) for _, _, path, complete in sorted(found, reverse=True)]
 
 
 def find_store(
@@ -103,11 +110,12 @@ def find_store(
     raise UnknownNameError("store", str(store), [store_name(p) for p in complete_stores(cache_dir)])
 
 
-def _completed_at(path: Path) -> str | None:
-    """The creation time of a complete store; None for anything else."""
+def _record(path: Path) -> dict[str, Any] | None:
+    """What a folder says of itself as a store, creation time and completeness at least; None where
+    it is none."""
     try:
         group = json.loads((path / "zarr.json").read_text(encoding="utf-8"))
-        attributes = group["attributes"]["trajdiag"]
-        return str(attributes["created"]) if attributes.get("complete") is True else None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        record = group["attributes"]["trajdiag"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
+    return record if isinstance(record, dict) and {"created", "complete"} <= record.keys() else None

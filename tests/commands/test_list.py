@@ -6,7 +6,10 @@ import pytest
 
 from tests.models.hub_cache import snapshot_folder, use_hub
 from tests.models.random_ouro import random_decoder
+from tests.store.unfinished import broken_off, make
+from trajdiag.cachedir import find_store
 from trajdiag.cli import main
+from trajdiag.errors import StoreError
 from trajdiag.models.checkpoint import write_checkpoint
 from trajdiag.models.registry import shipped_models
 from trajdiag.readout_registry import READOUTS
@@ -35,6 +38,54 @@ def test_models_tell_where_they_are_without_asking_the_hub(
     assert models["huginn"] == "on the hub tomg-group-umd/huginn-0125"
     assert "inkling2_loop_text, ouro" in models["FOLDER"]
     assert {"OWNER/NAME", "package.module:Class"} <= models.keys()
+
+
+def test_stores_tell_which_are_unfinished_and_only_a_complete_one_is_the_newest(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    folder = tmp_path / "stores"
+    make(folder / "whole.zarr")
+    broken_off(folder / "begun.zarr", 0)
+    stores = listed(capsys, "stores", "--cache-dir", str(tmp_path))
+    assert stores == {
+        "begun": f"unfinished {folder / 'begun.zarr'}",
+        "whole": f"complete {folder / 'whole.zarr'}",
+    }
+    assert find_store(None, tmp_path) == folder / "whole.zarr"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(
+            b'{"attributes": {"trajdiag": %s}}' % x
+            for x in (b'["x"]', b'"x"', b"1", b"null", b"{}")
+        ),
+        b'{"attributes": ["trajdiag"]}',
+        b'{"attributes": "trajdiag"}',
+        b'{"attributes": {"trajdiag": {"complete": true}}}',
+        b"{}",
+        b"[1]",
+        b'"x"',
+        b"",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        None,
+    ],
+)
+def test_a_folder_that_is_no_store_is_not_listed_and_breaks_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, content: bytes | None
+):
+    group = tmp_path / "stores" / "foreign.zarr" / "zarr.json"
+    group.parent.mkdir(parents=True)
+    if content is None:
+        group.mkdir()
+    else:
+        group.write_bytes(content)
+    (tmp_path / "stores" / "file.zarr").write_bytes(b"")
+    assert listed(capsys, "stores", "--cache-dir", str(tmp_path)) == {}
+    with pytest.raises(StoreError, match="no complete store"):
+        find_store(None, tmp_path)
 
 
 def test_tasks_have_a_line_each(capsys: pytest.CaptureFixture[str]):

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 from rich.markup import escape
 from rich.table import Table
 
-from trajdiag.cachedir import complete_stores, gates_folder, store_name
+from trajdiag.cachedir import all_stores, gates_folder, store_name
 from trajdiag.commands.console import print_table
 
 
@@ -22,7 +22,8 @@ def list_names(
     table = Table.grid(padding=(0, 2))
     for row in _LISTS[kind](cache_dir):
         table.add_row(*map(escape, row))
-    print_table(table)
+    if table.rows:
+        print_table(table)
 
 
 def _models(cache_dir: str | None) -> list[tuple[str, ...]]:
@@ -59,7 +60,10 @@ def _readouts(cache_dir: str | None) -> list[tuple[str, ...]]:
 
 
 def _stores(cache_dir: str | None) -> list[tuple[str, ...]]:
-    return [(store_name(path), str(path)) for path in complete_stores(cache_dir)]
+    return [
+        (store_name(path), "complete" if complete else "unfinished", str(path))
+        for path, complete in all_stores(cache_dir)
+    ]
 
 
 def _gates(cache_dir: str | None) -> list[tuple[str, ...]]:

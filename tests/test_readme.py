@@ -35,6 +35,19 @@ def own_arrays() -> dict[str, numpy.ndarray]:
     }
 
 
+def own_columns() -> dict[str, numpy.ndarray]:
+    """What else a reader may have of it."""
+    rng = numpy.random.default_rng(1)
+    length = rng.integers(1, 9, 400)
+    return {
+        "gate_logit": rng.normal(size=(400, 4)).astype("float32"),
+        "difficulty": length / 8,
+        "group": numpy.arange(400) // 2,
+        "split": numpy.repeat(["fit", "val", "test"], [200, 100, 100]),
+        "length": length,
+    }
+
+
 def test_the_commands_run_in_the_order_in_which_they_stand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -65,7 +78,7 @@ def test_the_python_part_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TRAJDIAG_CACHE", str(tmp_path / "cache"))
     assert main(["extract", "--model", "mano-fixed-uniform"]) == 0
-    exec(python_blocks()[0], own_arrays())
+    exec(python_blocks()[0], {**own_arrays(), **own_columns()})
     assert (tmp_path / "mine-report" / "report.html").is_file()
 
 

@@ -49,8 +49,9 @@ class ExtractConfig:
     """The state that is kept: that of the last token before the decision, or the mean up to it."""
     logits: str = "auto"
     """Logits of the vocabulary at the decision: full, topk:K, none (recomputed later from the
-    states and the head, which is kept once), or auto: all of them within --logits-budget, else the
-    top 64. A task's own logits, and statistics, are always kept."""
+    states and the head, which is kept once), or auto: for a task in text all of them within
+    --logits-budget, else the top 64, and statistics; for a task of tokens, such as mano, none. A
+    task's own classes always keep theirs."""
     logits_budget: float = 2.0
     """GiB up to which auto keeps all of the vocabulary's logits."""
     window: int = 1024

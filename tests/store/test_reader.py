@@ -167,3 +167,9 @@ def test_only_sees_nothing_but_its_examples(tmp_path):
     for name in ("entropy", "js"):
         np.testing.assert_array_equal(part.signal(name), store.signal(name)[rows])
         np.testing.assert_array_equal(part.signal(name, "val"), store.signal(name)[[160]])
+
+
+@pytest.mark.parametrize("rows", [slice(0, 3), 3, [True, False], [[1, 2]], ["a"], [0.5]])
+def test_rows_that_are_no_numbers_of_examples_are_refused(store, rows):
+    with pytest.raises(ValueError, match=r"rows must be numbers of examples, \[row\], got"):
+        store.torch("hidden", rows=rows)

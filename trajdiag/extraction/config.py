@@ -73,7 +73,8 @@ class ExtractConfig:
     memory: float = 4.0
     """GiB that batches and buffers may take."""
     compress: Compress = "none"
-    """none, or zstd: chunk files a fifth smaller, that take many times longer to write and read."""
+    """none, or zstd: chunk files a fifth to a third smaller, that take many times longer to write
+    and read."""
     shards: int | None = None
     """Processes that share the work, each the blocks of its shard; as Slurm's array or torchrun
     say when absent, else 1."""

@@ -406,6 +406,9 @@ class Store:
         if split is not None and rows is not None:
             raise ValueError("give split or rows, not both")
         rows = self.rows(split) if rows is None else np.asarray(rows)
+        if rows.ndim != 1 or (rows.dtype.kind not in "iu" and len(rows)):
+            raise ValueError(f"rows must be numbers of examples, [row], got {ascii(rows)[:60]}")
+        rows = rows.astype(np.int64, copy=False)
         if loop is not None and not (len(spec.shape) > 1 and 1 <= loop <= self.loops):
             raise ValueError(f"{array} has no loop {loop}; loops are 1..{self.loops}")
         if len(spec.shape) == 1:

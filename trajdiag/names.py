@@ -9,16 +9,22 @@ from typing import Any
 from trajdiag.errors import ConfigError, UnknownNameError
 
 _LONGEST = 120
+_MOST_BYTES = 160
+"""In UTF-8: with what files are called while they are written, no more than the 255 that a file
+system takes."""
+_TAKEN = "zarr.json"
+"""Beside the arrays of a store, which covariates become."""
 
 
 def require_name(kind: str, name: str) -> str:
     """`name`, unless it cannot be one folder's name everywhere: ConfigError says what can."""
     plain = isinstance(name, str) and re.fullmatch(r"[\w+=,@%~ -][\w+=,@%~. -]*", name) is not None
-    if not plain or len(name) > _LONGEST:
+    fits = plain and len(name) <= _LONGEST and len(name.encode()) <= _MOST_BYTES
+    if not fits or name.lower() == _TAKEN:
         raise ConfigError(
             f"a {kind}'s name must be one folder's name of letters, digits, spaces and "
-            f"_+=,@%~.- that does not begin with a dot, at most {_LONGEST} long; "
-            f"got {ascii(name)[:80]}"
+            f"_+=,@%~.- that does not begin with a dot, at most {_LONGEST} long and "
+            f"{_MOST_BYTES} bytes in UTF-8, and not {_TAKEN}; got {ascii(name)[:80]}"
         )
     return name
 

@@ -150,7 +150,18 @@ def test_gate_is_taken_for_the_logit_of_the_hazard(capsys):
     [
         ({"attn": np.zeros(2)}, [],
          ["not known: attn", "import takes hidden, logits, target, gate_logit", "--ignore attn"]),
-        ({"hidden": None}, [], ["it lacks hidden", "--rename NAME hidden"]),
+        ({"hidden": None}, [], ["it lacks hidden", "write it again with hidden"]),
+        ({"groups": np.arange(120)}, [],
+         ["--rename groups group, or leave it out by --ignore groups"]),
+        ({"target": None, "the y": np.zeros(120, int)}, [], ["--rename 'the y' target"]),
+        ({"gate_logit": None, "Gate": np.zeros((120, 3))}, [], ["--rename Gate gate,"]),
+        ({"covariates/length": np.ones(120)}, [],
+         ["--rename covariates/length covariate/length"]),
+        ({}, ["--seed", "-1"], ["seed must be a whole number, at least 0, got -1"]),
+        ({"covariate/zarr.json": np.ones(120)}, [],
+         ["a covariate's name must be", "not zarr.json; got 'zarr.json'"]),
+        ({"covariate/" + "漢" * 120: np.ones(120)}, [], ["160 bytes in UTF-8"]),
+        ({}, ["--name", "漢" * 120], ["a store's name must be", "160 bytes in UTF-8"]),
         ({}, ["--rename", "stats", "hidden"], ["unknown array of mine.npz: 'stats'"]),
         ({}, ["--ignore", "hiden"], ["'hiden', did you mean hidden?"]),
         ({}, ["--rename", "hidden", "stats"], ["unknown array to rename to: 'stats'"]),
@@ -175,6 +186,29 @@ def test_what_is_wrong_is_said_in_a_line_and_nothing_is_written(
     for message in messages:
         assert message in err
     assert [path.name for path in here.iterdir()] == ["mine.npz"]
+
+
+def test_a_file_whose_name_is_no_text_is_imported_under_another(capsys):
+    np.savez("mine.npz", **arrays())
+    file = os.fsdecode(b"mine\xff.npz")
+    Path("mine.npz").rename(file)
+    assert "a store's name must be" in run(capsys, file)[2]
+    code, out, _ = run(capsys, file, "--name", "mine")
+    assert code == 0
+    assert Store.open(out.strip()).record.model["source"] == "mine?.npz"
+
+
+def test_what_does_not_fit_in_memory_is_one_line(capsys, monkeypatch):
+    np.savez("mine.npz", **arrays())
+
+    def full(*_, **__):
+        raise MemoryError("Unable to allocate 9 TiB")
+
+    monkeypatch.setattr("trajdiag.store.arrays_import.from_arrays", full)
+    code, _, err = run(capsys, "mine.npz")
+    assert code == 1
+    assert "mine.npz does not fit in memory: Unable to allocate 9 TiB; what is held whole" in err
+    assert "--memory" not in err
 
 
 def test_nan_is_placed_and_counted(capsys):

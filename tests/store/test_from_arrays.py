@@ -54,6 +54,16 @@ def arguments(**changes):
         ({"group": np.full(40, 0.5)}, "group must be integers, got float64"),
         ({"group": np.full(40, 2**63, np.uint64)}, r"group must be integers below 2\^63"),
         ({"class_names": ["a"]}, r"class_names must be 5 texts, got \[1\]"),
+        ({"class_names": ["a", ["b"]]}, "class_names must be 5 texts: "),
+        ({"class_names": [*"abcd", None]}, r"class_names must be 5 texts, got \[5\] of object"),
+        ({"class_names": [*"abcd", "\ud800"]}, r"class_names must be text, got '\\ud800'"),
+        ({"covariates": [np.zeros(40)]}, "covariates must be arrays by name, got list"),
+        ({"covariates": {"zarr.json": np.zeros(40)}}, r"and not zarr\.json; got 'zarr\.json'"),
+        ({"seed": -1}, "seed must be a whole number, at least 0, got -1"),
+        ({"seed": -1, "split": ["fit"] * 40}, "seed must be a whole number"),
+        ({"hidden": torch.zeros(40, 6, 32), "logits": torch.zeros(40, 6, 5),
+          "gate_logit": torch.zeros(40, 5)},
+         r"hidden and logits agree on 6, so that gate_logit must be \[40, 6\]"),
         ({"hidden": torch.zeros(40, 1, 2), "logits": torch.zeros(40, 1, 5), "gate_logit": None},
          "at least 2 loops"),
         ({"logits": torch.zeros(40, 3, 1), "target": torch.zeros(40, dtype=torch.int64)},
@@ -86,6 +96,16 @@ def test_doubles_beyond_float32_are_refused(tmp_path):
     given["logits"][3, 2, 1] = 1e39
     with pytest.raises(NonFiniteError, match="logits of example 3 at loop 3 is beyond float32"):
         from_arrays(tmp_path / "x.zarr", **given)
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).max <= 1e308, reason="no wider floats here")
+def test_numbers_beyond_double_are_refused(tmp_path):
+    difficulty = np.full(40, np.longdouble("1e400"))
+    with pytest.raises(NonFiniteError, match="difficulty of example 0 is beyond float64; so it is"):
+        from_arrays(tmp_path / "x.zarr", **arguments(difficulty=difficulty))
+    hidden = np.full((40, 3, 8), np.longdouble("1e400"))
+    with pytest.raises(NonFiniteError, match="hidden of example 0 at loop 1 is infinite"):
+        from_arrays(tmp_path / "x.zarr", **arguments(hidden=hidden))
 
 
 def test_large_finite_values_pass(tmp_path):
@@ -187,6 +207,8 @@ def test_texts_may_be_bytes_groups_names_and_splits_numbers(tmp_path):
     [
         ({"hidden": torch.ones(40, 3, 8, dtype=torch.float64)},
          "hidden comes as float64 and is stored as float32"),
+        ({"logits": torch.ones(40, 3, 5, dtype=torch.float16)},
+         "logits comes as float16 and is stored as float32"),
         ({"split": ["fit", "val"] * 20},
          "no example is of split test: score and report take numbers from it"),
         ({"logits": torch.full((40, 3, 5), 0.2)},
@@ -219,6 +241,25 @@ def test_the_fingerprint_does_not_depend_on_what_holds_the_numbers(tmp_path):
         tmp_path / "others.zarr", big_endian, mapped, given["target"].tolist(), gate
     )
     assert store.fingerprint == expected
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1, 2)])
+def test_backward_views_are_arrays_as_any(tmp_path, axes):
+    given = {name: np.asarray(values) for name, values in arguments().items()}
+    target = given.pop("target")[::-1]
+    given = {name: np.flip(values, axes[: values.ndim]) for name, values in given.items()}
+    views = from_arrays(tmp_path / "views.zarr", **given, target=target)
+    copies = {name: values.copy() for name, values in given.items()}
+    expected = from_arrays(tmp_path / "copies.zarr", **copies, target=target.copy())
+    assert views.fingerprint == expected.fingerprint
+
+
+def test_a_field_of_records_is_an_array_as_any(tmp_path):
+    given = arguments()
+    records = np.zeros((40, 3, 8), [("hidden", "f4"), ("flag", "i1")])
+    records["hidden"] = given["hidden"].numpy()
+    store = from_arrays(tmp_path / "x.zarr", **given | {"hidden": records["hidden"]})
+    np.testing.assert_array_equal(store.numpy("hidden"), given["hidden"].numpy())
 
 
 def test_arrays_are_read_a_few_examples_at_a_time(tmp_path, small_blocks, monkeypatch):

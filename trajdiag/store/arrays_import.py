@@ -1,5 +1,6 @@
 """A file of somebody else's own run, made into a store in the cache."""
 
+import difflib
 import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping
@@ -90,26 +91,32 @@ def import_arrays(
     path = Path(file)
     stem = path.resolve().name if path.is_dir() else path.stem
     name = require_name("store", (config.name or stem).removesuffix(STORE_SUFFIX))
-    with open_arrays(path) as arrays:
-        named = _named(path, arrays, config)
-        loops = {key: named.pop(key) for key in ("hidden", "logits", GATE) if key in named}
-        values = {key: _whole(array) for key, array in named.items()}
-        covariates = {
-            key.removeprefix(COVARIATE): values.pop(key)
-            for key in list(values)
-            if key.startswith(COVARIATE)
-        }
-        return from_arrays(
-            config.store or stores_folder(config.cache_dir) / (name + STORE_SUFFIX),
-            **loops,
-            **values,
-            covariates=covariates,
-            seed=config.seed,
-            overwrite=config.overwrite,
-            source=path.resolve().name,
-            command=config.command(path.resolve()),
-            progress=progress,
-        )
+    try:
+        with open_arrays(path) as arrays:
+            named = _named(path, arrays, config)
+            loops = {key: named.pop(key) for key in ("hidden", "logits", GATE) if key in named}
+            values = {key: _whole(array) for key, array in named.items()}
+            covariates = {
+                key.removeprefix(COVARIATE): values.pop(key)
+                for key in list(values)
+                if key.startswith(COVARIATE)
+            }
+            return from_arrays(
+                config.store or stores_folder(config.cache_dir) / (name + STORE_SUFFIX),
+                **loops,
+                **values,
+                covariates=covariates,
+                seed=config.seed,
+                overwrite=config.overwrite,
+                source=path.resolve().name,
+                command=config.command(path.resolve()),
+                progress=progress,
+            )
+    except MemoryError as error:
+        raise ConfigError(
+            f"{path} does not fit in memory: {error or 'none is left'}; what is held whole is what "
+            "is given by example, and an .npz's arrays that are stored column by column"
+        ) from error
 
 
 def _named(path: Path, arrays: Mapping[str, Any], config: ImportConfig) -> dict[str, Any]:
@@ -132,17 +139,31 @@ def _named(path: Path, arrays: Mapping[str, Any], config: ImportConfig) -> dict[
     unknown = [name for name in found if not _is_known(name)]
     missing = [name for name in NEEDED if name not in found]
     if missing or unknown:
-        wrong, advice = "", f"--rename NAME {missing[0] if missing else 'covariate/NAME'}"
-        if missing:
-            wrong = f"it lacks {_list(missing)}; "
+        wrong = f"it lacks {_list(missing)}; " if missing else ""
+        advice = f"write it again with {_list(missing)}"
         if unknown:
             wrong += f"not known: {_list(unknown)}; "
-            advice += f", or leave it out by --ignore {unknown[0]}"
-        raise ConfigError(
-            f"{path} holds {_list(arrays)}; {wrong}import takes {_KNOWN}; say what an array is by "
-            f"{advice}"
-        )
+            likely = {name: _likely(name, found) for name in unknown}
+            old = next((name for name in unknown if likely[name]), unknown[0])
+            new = likely[old] or (missing[0] if missing else COVARIATE + _last_part(old))
+            advice = (
+                f"say what an array is, as by {shlex.join(['--rename', old, new])}, or leave it "
+                f"out by {shlex.join(['--ignore', old])}"
+            )
+        raise ConfigError(f"{path} holds {_list(arrays)}; {wrong}import takes {_KNOWN}; {advice}")
     return {new: arrays[old] for new, old in found.items()}
+
+
+def _likely(name: str, found: Mapping[str, str]) -> str | None:
+    """What an array of an unknown name probably is, of what was not found."""
+    free = [known for known in (*NEEDED, *OPTIONAL) if known not in found]
+    free += [_GATE_TOO] if GATE in free else []
+    close = difflib.get_close_matches(_last_part(name).lower(), free, 1)
+    return close[0] if close else None
+
+
+def _last_part(name: str) -> str:
+    return name.strip("/").rpartition("/")[2] or "NAME"
 
 
 def _is_known(name: str) -> bool:

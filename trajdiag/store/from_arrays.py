@@ -83,6 +83,8 @@ def from_arrays(
         for name, values in (("hidden", hidden), ("logits", logits), (GATE, gate_logit))
         if values is not None
     }
+    if not isinstance(covariates, Mapping | None):
+        raise ConfigError(f"covariates must be arrays by name, got {type(covariates).__name__}")
     of_examples = GivenColumns(
         target=target,
         difficulty=difficulty,
@@ -109,7 +111,7 @@ def from_arrays(
         model={
             "name": ARRAYS,
             "family": ARRAYS,
-            **({} if source is None else {"source": source}),
+            **({} if source is None else {"source": _writable(source)}),
             "sha256": digest(list(given.values()), progress),
         },
         task={"name": ARRAYS, "parameters": {}, "notes": {}},
@@ -123,7 +125,7 @@ def from_arrays(
         batch_order="as given",
         class_names=names,
         versions=software_versions(),
-        commands=[] if command is None else [command],
+        commands=[] if command is None else [_writable(command)],
         created=datetime.now(UTC).isoformat(timespec="microseconds"),
     )
     for line in [*said_of(given), *said_of_splits(columns.split), *suspicions(given)]:
@@ -142,12 +144,24 @@ def from_arrays(
 
 
 def _class_names(given: Sequence[str], classes: int) -> list[str]:
-    names = np.asarray(given)
-    if names.shape != (classes,) or names.dtype.kind not in "UOT":
+    try:
+        names = np.asarray(given)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"class_names must be {classes} texts: {error}") from error
+    texts = names.tolist() if names.shape == (classes,) else []
+    if not texts or not all(isinstance(text, str) for text in texts):
         raise ConfigError(
             f"class_names must be {classes} texts, got {list(names.shape)} of {names.dtype}"
         )
-    return [str(name) for name in names.tolist()]
+    broken = [text for text in texts if text != _writable(text)]
+    if broken:
+        raise ConfigError(f"class_names must be text, got {ascii(broken[0])[:80]}")
+    return texts
+
+
+def _writable(text: str) -> str:
+    """`text`, with a ? for each half character, which no file can keep."""
+    return text.encode(errors="replace").decode()
 
 
 def _write(

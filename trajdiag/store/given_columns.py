@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,8 @@ class GivenColumns:
 
         Raises ConfigError for values that do not fit, NonFiniteError for NaN and infinity.
         """
+        if not isinstance(seed, Integral) or seed < 0:
+            raise ConfigError(f"seed must be a whole number, at least 0, got {seed!r}")
         target = self._target(classes)
         group = np.arange(len(target)) if self.group is None else self._group()
         ids = [f"{i:08d}" for i in range(len(target))] if self.id is None else self.id
@@ -120,13 +123,17 @@ class GivenColumns:
         found = self._values(name, values)
         if found.dtype.kind not in "biuf":
             raise ConfigError(f"{name} must be numbers, got {found.dtype}")
-        bad = ~np.isfinite(found)
+        with np.errstate(over="ignore"):
+            numbers = found.astype(np.float64)
+        bad = ~np.isfinite(numbers)
         if bad.any():
+            first = bad.argmax()
             raise NonFiniteError(
-                f"{name} of example {bad.argmax()} is not finite; so it is in {bad.sum():,} of "
-                f"{len(self):,} examples (counted from 0)"
+                f"{name} of example {first} is "
+                f"{'beyond float64' if np.isfinite(found[first]) else 'not finite'}; so it is in "
+                f"{bad.sum():,} of {len(self):,} examples (counted from 0)"
             )
-        return found.astype(np.float64)
+        return numbers
 
 
 def said_of_splits(split: np.ndarray) -> list[str]:

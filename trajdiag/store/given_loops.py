@@ -96,15 +96,15 @@ class GivenLoops:
 def _tensor(name: str, values: Any) -> Tensor:
     values = np.asarray(values)
     dtype = values.dtype.newbyteorder("=")
-    if dtype.kind == "f" and dtype.itemsize > 8:
+    if dtype.kind != "f":
+        raise ConfigError(f"{name} must be floating point, got {values.dtype}; {_BFLOAT16}")
+    if dtype.itemsize > 8:
         dtype = np.dtype(np.float64)
-    try:
-        # torch reads neither another byte order nor backward strides
-        return torch.from_numpy(np.require(values, dtype, ["C", "W"]))
-    except TypeError:
-        raise ConfigError(
-            f"{name} must be floating point, got {values.dtype}; {_BFLOAT16}"
-        ) from None
+    with np.errstate(over="ignore"):  # what became infinite is refused with the rest
+        found = np.require(values, dtype, ["C", "W"])
+    # torch reads no backward strides, which even an array in C order may have along an axis of
+    # one entry
+    return torch.from_numpy(np.ndarray(found.shape, dtype, found))
 
 
 def require_axes(given: Mapping[str, GivenLoops], examples: int) -> None:
@@ -130,7 +130,7 @@ def _require_loops(shapes: Mapping[str, tuple[int, ...]]) -> None:
     if len({shape[1] for shape in shapes.values()}) == 1:
         return
     swapped = {name: [axes[0], *axes[:0:-1]] for name, axes in DIMENSIONS.items()}
-    if gate is not None:
+    if gate is not None and hidden[1] != logits[1]:
         reason = f"{GATE} {list(gate)} says {gate[1]} loops"
         for name in ("hidden", "logits"):
             if shapes[name][1] != gate[1] == shapes[name][2]:
@@ -149,7 +149,12 @@ def _require_loops(shapes: Mapping[str, tuple[int, ...]]) -> None:
         _, name, reason = min(readings, key=lambda reading: reading[0])
         raise _transposed(name, shapes[name], swapped[name], reason)
     hint = ""
-    if hidden[1] == logits[1] + 1:
+    if gate is not None and hidden[1] == logits[1]:
+        hint = (
+            f"; hidden and logits agree on {hidden[1]}, so that {GATE} must be "
+            f"[{gate[0]}, {hidden[1]}]"
+        )
+    elif hidden[1] == logits[1] + 1:
         hint = "; leave out the state before the first loop, hidden[:, 1:]"
     raise ConfigError(
         "the arrays disagree in the number of loops: "
@@ -225,7 +230,7 @@ def said_of(given: Mapping[str, GivenLoops]) -> list[str]:
     """What the caller should know of arrays that are otherwise in order, a line each."""
     lines = []
     for name, array in given.items():
-        if array.dtype.itemsize < array.given_dtype.itemsize:
+        if array.dtype != array.given_dtype:
             lines.append(
                 f"{name} comes as {_name(array.given_dtype)} and is stored as {_name(array.dtype)}"
             )

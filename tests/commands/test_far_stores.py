@@ -98,7 +98,7 @@ def test_what_is_lost_is_made_anew_and_what_has_changed_is_named(far, capsys):
     assert main(["show", far, "--verify"]) == 1
     out, err = capsys.readouterr()
     assert out == "hidden/c.1.0.0 has changed since it was written\n"
-    assert "1 damaged; remove these files and run the extraction again" in err
+    assert "1 damaged; remove these files and run what made it again" in err
     folder.remove(["hidden/c.1.0.0"])
     assert main([*EXTRACT, "--store", far]) == 0
     assert contents(far) == before

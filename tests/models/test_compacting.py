@@ -8,7 +8,6 @@ from tests.models.tiny_native import FAMILIES as NATIVE
 from tests.models.tiny_native import opened, tiny
 from trajdiag.models.base import Compacts, LoopedModel, logits
 
-
 FAMILIES = ("ouro", "ouro-wide", "huginn", *NATIVE)
 
 

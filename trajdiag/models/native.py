@@ -54,8 +54,10 @@ class Recurrence(Protocol):
 
 
 class NativeModel:
-    """A transformers model as a LoopedModel that Compacts; `network` is the module, `recurrence` its
-    family's."""
+    """A transformers model as a LoopedModel that Compacts.
+
+    `network` is the module, `recurrence` its family's.
+    """
 
     has_gate = False
     padding = frozenset({"left", "right"})

@@ -8,6 +8,7 @@ import numpy as np
 
 from tests.looped import Letters
 from trajdiag.extraction import extract
+from trajdiag.extraction.config import Pool
 from trajdiag.extraction.documents import document_work
 from trajdiag.extraction.encoder import Encoder
 from trajdiag.extraction.examples import example_work
@@ -50,15 +51,31 @@ class Frozen:
         return self.store.predictions()[np.arange(len(depth)), depth - 1]
 
 
-def frozen(model: LoopedModel, task: Any, work: Work, path: Path, loops: int = LOOPS) -> Frozen:
-    store = extract(model, task, store=str(path), batch_tokens=BATCH_TOKENS, loops=loops)
-    return Frozen(model, work, store, loops)
+def frozen(
+    model: LoopedModel,
+    task: Any,
+    work: Work,
+    path: Path,
+    loops: int = LOOPS,
+    batch_tokens: int = BATCH_TOKENS,
+    pool: Pool = "last",
+) -> Frozen:
+    store = extract(model, task, store=str(path), batch_tokens=batch_tokens, loops=loops, pool=pool)
+    return Frozen(model, work, store, loops, batch_tokens)
 
 
-def letters(model: LoopedModel, path: Path, loops: int = LOOPS, **sizes: int) -> Frozen:
+def letters(
+    model: LoopedModel,
+    path: Path,
+    loops: int = LOOPS,
+    batch_tokens: int = BATCH_TOKENS,
+    pool: Pool = "last",
+    **sizes: int,
+) -> Frozen:
     """Examples of one row each, of mixed lengths."""
     task = Letters(**({"fit": 24, "val": 10, "test": 14} | sizes))
-    return frozen(model, task, example_work(task, inputs=False), path, loops)
+    work = example_work(task, inputs=False)
+    return frozen(model, task, work, path, loops, batch_tokens, pool)
 
 
 def questions(model: LoopedModel, path: Path, **how: Any) -> Frozen:

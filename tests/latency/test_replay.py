@@ -1,5 +1,7 @@
 """Replay = live: on the same batches the exits and the predictions are those of the store."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from trajdiag.latency.runner import run_live
 from trajdiag.readout import Readout, list_readouts
 from trajdiag.readout_registry import EXPECTED
 from trajdiag.signals.registry import SIGNALS
+from trajdiag.store import schema
 
 GATES = [
     {"kind": kind, "objective": objective, "utility": utility, "name": f"{kind}-{name}"}
@@ -39,10 +42,12 @@ def fitted(frozen: Frozen, options: list[dict]) -> list[Gate]:
     return [Gate(epochs=1, patience=1, **chosen).fit(frozen.store) for chosen in options]
 
 
-def assert_replayed(frozen: Frozen, readout: Readout, threshold: float, min_depth: int = 1):
+def assert_replayed(
+    frozen: Frozen, readout: Readout, threshold: float, min_depth: int = 1, **how: Any
+):
     expected = frozen.offline(readout, threshold, min_depth)
     found = frozen.live(
-        readout, threshold, min_depth, compact=False, refill=False, keep_logits=True
+        readout, threshold, min_depth, compact=False, refill=False, keep_logits=True, **how
     )
     said = f"{readout.name} at {threshold!r} from {min_depth}"
     np.testing.assert_array_equal(found.exit_depth, expected, err_msg=said)
@@ -147,3 +152,13 @@ def test_the_mean_state_up_to_the_decision_is_read_where_the_store_has_it(tmp_pa
     threshold = thresholds(readout, frozen.store)[2]
     found = frozen.live(readout, threshold, compact=False, state_pool="mean")
     np.testing.assert_array_equal(found.exit_depth, frozen.offline(readout, threshold))
+
+
+def test_batches_within_blocks_are_those_of_a_store_of_several(tmp_path, monkeypatch):
+    monkeypatch.setattr(schema, "BLOCK_EXAMPLES", 16)
+    frozen = letters(loaded(tiny_ouro(tmp_path / "ouro")), tmp_path / "b.zarr", loops=4)
+    assert frozen.store.blocks == 3
+    for name in SOME:
+        (readout,) = (r for r in causal(frozen, []) if r.name == name)
+        for threshold in thresholds(readout, frozen.store)[2:5]:
+            assert_replayed(frozen, readout, threshold, block_examples=frozen.store.block_examples)

@@ -99,6 +99,28 @@ def test_every_family_compacts_and_refills(family, tmp_path):
         assert found.compactions and found.refills
 
 
+@pytest.mark.parametrize("family", ["ouro", "dory"])
+def test_other_batches_move_only_what_stands_at_the_threshold(family, tmp_path):
+    """Thresholds that are observed values: other batches change a number's last bits, and with them
+    on which side of the threshold it falls; the exits that move are those, and no others."""
+    model = loaded(folder_of(family, tmp_path / family))
+    frozen = letters(model, tmp_path / "f.zarr", batch_tokens=24)
+    moved = 0
+    for name in ("logit_margin", "hidden_cosine", "kl_current_previous"):
+        readout = named(frozen, name)
+        values = readout.values(frozen.store, None)
+        for example in range(0, len(values), 4):
+            threshold = float(values[example, 2])
+            expected = frozen.offline(readout, threshold)
+            found = frozen.live(readout, threshold)
+            differs = np.flatnonzero(found.exit_depth != expected)
+            moved += len(differs)
+            first = np.minimum(found.exit_depth, expected)[differs]
+            at_first = values[differs, first - 1]
+            np.testing.assert_allclose(at_first, threshold, rtol=1e-4, atol=1e-6)
+    assert moved < 48, "of the 1,728 exits of 36 runs"
+
+
 @pytest.mark.parametrize("what", ["questions", "documents"])
 def test_units_leave_whole_and_every_example_leaves_once(what, tmp_path, monkeypatch):
     model = loaded(tiny_ouro(tmp_path / "ouro"))

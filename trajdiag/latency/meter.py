@@ -114,8 +114,8 @@ class SignalMeter:
                 counted = count(tops).float().t()
                 if counted.shape[1]:
                     found[:, column] = _own(counted, (loop - 1).clamp(min=1)).double()
-        signals = found[:, : len(self._first_loops)]
-        signals[loop[:, None] < self._first_loops.to(loop.device)] = torch.nan
+        early = loop[:, None] < self._first_loops.to(loop.device)
+        found[:, : early.shape[1]].masked_fill_(early, torch.nan)
         return found
 
     def value(self, table: Tensor, loop: Tensor) -> Tensor:
@@ -184,8 +184,8 @@ class FittedGateMeter:
 
     def _boosted(self, values: Tensor, before: Tensor, loop: Tensor) -> Tensor:
         assert isinstance(self._reader, SignalReader)
-        of_names = [x[:, self._columns].cpu().numpy() for x in (values, before)]
-        found = self._reader.output(*of_names, loop.cpu().numpy().astype(np.float64))
+        now, previous = (x[:, self._columns].cpu().numpy() for x in (values, before))
+        found = self._reader.output(now, previous, loop.cpu().numpy().astype(np.float64))
         return torch.from_numpy(found).to(values.device)
 
 

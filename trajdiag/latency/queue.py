@@ -1,5 +1,7 @@
 """What still waits to be run: units in extraction's batches, begun ahead of their turn."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from trajdiag.extraction.batching import PADDING, TokenBudget, batches
@@ -13,13 +15,10 @@ class Queue:
     costs more a batch than a row.
     """
 
-    def __init__(self, run: Run, batch_tokens: int) -> None:
-        work = run.work
-        self._run, self._budget = run, batch_tokens
+    def __init__(self, run: Run, batch_tokens: int, block_examples: int) -> None:
+        self._run, self._budget, self._block = run, batch_tokens, block_examples
         self._pads = "right" in run.model.padding
-        self._batches = batches(
-            work.unit_length, np.diff(work.unit_rows), TokenBudget(batch_tokens), pads=self._pads
-        )
+        self._batches = self._in_batches()
         self._next = next(self._batches, None)
         self._begun: Pool | None = None
 
@@ -48,6 +47,16 @@ class Queue:
             found.append(part)
             rows += len(part.rows)
         return found
+
+    def _in_batches(self) -> Iterator[np.ndarray]:
+        """Ascending units of each batch, block by block of examples."""
+        work, budget = self._run.work, TokenBudget(self._budget)
+        first_example, rows = work.unit_examples[:-1], np.diff(work.unit_rows)
+        for start in range(0, len(work), self._block):
+            first, last = np.searchsorted(first_example, [start, start + self._block])
+            length = work.unit_length[first:last]
+            for places in batches(length, rows[first:last], budget, pads=self._pads):
+                yield first + places
 
     def _front(self, begun: Pool, rows: int) -> Pool | None:
         """The first units of `begun` that have at most so many rows; the others go on waiting."""

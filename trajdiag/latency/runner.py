@@ -21,7 +21,8 @@ from trajdiag.store.device_copies import at_home
 from trajdiag.store.schema import CONTINUATION_GATE
 
 DEAD = 1 / 32
-"""The share of rows from which on dropping them pays: copying the others costs this of a loop."""
+"""The share of rows from which on dropping them pays. An exchange of rows was measured, on the CPU,
+at a thousandth of a loop (4 layers of width 512) to a twentieth (one layer of width 64)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +51,7 @@ def run_live(
     batch_tokens: int,
     compact: bool = True,
     refill: bool = True,
+    block_examples: int | None = None,
     keep_logits: bool = False,
     state_pool: StatePool = "last",
 ) -> LiveRun:
@@ -57,8 +59,11 @@ def run_live(
 
     A batch holds at most `batch_tokens` tokens. With `compact` finished rows are dropped from it,
     with `refill` too others take their place; a model that does not implement Compacts is run
-    without either, each batch until its slowest row is done. With neither, batches are those of
-    extraction. Raises ConfigError where the rule reads what work or model lacks, NonFiniteError
+    without either, each batch until its slowest row is done. With neither, batches are those of an
+    extraction whose store has blocks of `block_examples` (None: of one), but for a document whose
+    tokens lie in two blocks, which is run once. `state_pool` is extraction's `pool`.
+
+    Raises ConfigError where the rule reads what work or model lacks, NonFiniteError
     naming the example and the loop where a number that is read is NaN or infinite.
     """
     if CONTINUATION_GATE in rule.meter.reads and not isinstance(work.decision, Continuations):
@@ -75,7 +80,7 @@ def run_live(
     )
     found = _Found(run, keep_logits)
     with torch.inference_mode():
-        queue = Queue(run, batch_tokens)
+        queue = Queue(run, batch_tokens, block_examples or len(work))
         while (pool := queue.first()) is not None:
             while not pool.done.all():
                 _step(pool, found)

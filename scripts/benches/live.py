@@ -102,16 +102,12 @@ def run(repeats: int = REPEATS) -> list[dict[str, Any]]:
         "live/run-all-then-select": ratio("select", "live"),
         "live/slowest-of-batch": ratio("slowest", "live"),
     }
-    return [
-        {
-            "name": name,
-            "value": values[name],
-            "unit": "ratio",
-            "bar": bar,
-            "holds": values[name] <= bar if name == "live/full-depth" else values[name] >= bar,
-        }
-        for name, bar in BARS.items()
-    ]
+    return [_row(name, float(values[name]), bar) for name, bar in BARS.items()]
+
+
+def _row(name: str, value: float, bar: float) -> dict[str, Any]:
+    holds = value <= bar if name == "live/full-depth" else value >= bar
+    return {"name": name, "value": value, "unit": "ratio", "bar": bar, "holds": holds}
 
 
 @torch.inference_mode()

@@ -63,8 +63,9 @@ def run_live(
     extraction whose store has blocks of `block_examples` (None: of one), but for a document whose
     tokens lie in two blocks, which is run once. `state_pool` is extraction's `pool`.
 
-    Raises ConfigError where the rule reads what work or model lacks, NonFiniteError
-    naming the example and the loop where a number that is read is NaN or infinite.
+    Raises ConfigError where the rule reads what the work lacks, and where a model of one's own
+    answers wrongly; NonFiniteError naming the example and the loop where a number that is read is
+    NaN or infinite.
     """
     if CONTINUATION_GATE in rule.meter.reads and not isinstance(work.decision, Continuations):
         raise ConfigError(

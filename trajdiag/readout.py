@@ -9,10 +9,10 @@ bound, and the oracles, which know the targets. `trajdiag.readout_registry` says
 import dataclasses
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -213,11 +213,16 @@ def _native_names(store: Store) -> list[str]:
     if not store.has_gate:
         return []
     model = store.record.model
-    # what trajdiag trains is never run by the released code
-    trained_here = "training" in ((model.get("config") or {}).get("trajdiag") or {})
-    released = model.get("family") == "ouro" and not trained_here
+    released = has_released_rule(model.get("family"), model.get("config"))
     by_continuation = CONTINUATION_GATE in store.arrays
     return [NATIVE] + [RELEASED] * released + [CONTINUATION] * by_continuation + [EXPECTED]
+
+
+def has_released_rule(family: str | None, config: Mapping[str, Any] | None) -> bool:
+    """Whether a model of this family and config, where it has a gate, can be run by Ouro's released
+    code: what trajdiag trains never is."""
+    trained_here = "training" in ((config or {}).get("trajdiag") or {})
+    return family == "ouro" and not trained_here
 
 
 def _beyond_expected(gate_logit: torch.Tensor) -> torch.Tensor:

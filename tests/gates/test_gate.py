@@ -9,6 +9,8 @@ from sklearn.metrics import roc_auc_score
 from tests.gates.planted import planted_store
 from trajdiag.errors import ConfigError, FingerprintError, GateError
 from trajdiag.gates.gate import Gate, load_gate
+from trajdiag.gates.network import GateNetwork
+from trajdiag.gates.state_reader import StateReader
 from trajdiag.store.from_arrays import from_arrays
 
 
@@ -261,3 +263,14 @@ def test_a_handful_of_examples_is_enough_to_run(tmp_path):
 def test_options_that_cannot_be_fitted_are_refused(options, words):
     with pytest.raises(ConfigError, match=words):
         Gate(**options)
+
+
+@pytest.mark.parametrize("kind", ["linear", "mlp"])
+def test_outputs_are_the_same_bit_for_bit_whatever_else_is_read_with_them(kind):
+    network = GateNetwork(kind, 64)
+    reader = StateReader(network)
+    states = 3 * torch.randn(301, 64, generator=torch.Generator().manual_seed(0))
+    whole = reader.logits(states)
+    for size in (1, 3, 17):
+        assert torch.equal(torch.cat([reader.logits(x) for x in states.split(size)]), whole)
+    torch.testing.assert_close(whole, network(states), rtol=1e-5, atol=1e-5)

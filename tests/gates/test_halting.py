@@ -123,3 +123,12 @@ def test_a_gate_equal_to_the_prior_has_no_kl():
     gates = torch.full((1, 5), math.log(lam / (1 - lam)), dtype=torch.float64)
     kl = kl_to_prior(log_exit_pdf(gates), prior("geometric", 5, lam))
     assert kl.item() == pytest.approx(0.0, abs=1e-14)
+
+
+def test_a_hazard_is_the_same_bit_for_bit_whatever_else_is_computed_with_it():
+    logits = 4 * torch.randn(101, 5, generator=torch.Generator().manual_seed(0))
+    whole = cumulative_hazard(logits)
+    for size in (1, 3, 7):
+        assert torch.equal(torch.cat([cumulative_hazard(x) for x in logits.split(size)]), whole)
+    longer = cumulative_hazard(torch.cat([logits, logits], 1))
+    assert torch.equal(longer[:, :4], whole[:, :4])

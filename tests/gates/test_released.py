@@ -55,3 +55,10 @@ def test_dtype_and_threshold_are_the_checkpoints():
     assert released_dtype({"dtype": "nonsense"}, "float32") == torch.float32
     assert released_threshold({}) == 1.0
     assert released_threshold({"early_exit_threshold": 0.8}) == 0.8
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_a_sum_is_the_same_bit_for_bit_whatever_else_is_computed_with_it(dtype):
+    logits = 4 * torch.randn(101, 5, generator=torch.Generator().manual_seed(0))
+    whole = released_cdf(logits, dtype)
+    assert torch.equal(torch.cat([released_cdf(x, dtype) for x in logits.split(3)]), whole)

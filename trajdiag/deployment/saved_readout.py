@@ -11,7 +11,7 @@ from numpy import int16
 from numpy.typing import NDArray
 
 from trajdiag.errors import GateError, TrajdiagError
-from trajdiag.gates.gate import CONFIG, Gate, load_gate
+from trajdiag.gates.gate import CONFIG, Gate, load_gate, read_gate
 from trajdiag.metrics.frontier import exit_depth
 from trajdiag.readout import Readout, Scale
 from trajdiag.store.reader import Store, open_store
@@ -149,13 +149,20 @@ class SavedReadout:
             first_loop=self.first_loop,
             unit=self.unit,
             scale=self.scale,
-            gate=None if self.gate is None else self._load_gate(self.gate, store),
+            gate=None if self.gate is None else self.load_gate(store),
         )
 
-    def _load_gate(self, weights: GateWeights, store: Store) -> Gate:
-        folder = self.path.parent / weights.folder
-        gate = load_gate(folder, store)
-        if weights_sha256(folder) != weights.sha256:
+    def load_gate(self, store: Store | None = None) -> Gate:
+        """The fitted gate behind a readout of kind `gate`, which must have been fitted on `store`
+        where one is given.
+
+        Raises GateError or ReadoutError where it is not there or no longer the same,
+        FingerprintError where it was fitted on another store.
+        """
+        assert self.gate is not None
+        folder = self.path.parent / self.gate.folder
+        gate = read_gate(folder) if store is None else load_gate(folder, store)
+        if weights_sha256(folder) != self.gate.sha256:
             raise ReadoutError(
                 f"gate {folder} was fitted again since readout {self.path} was chosen; choose its "
                 f"threshold again with `{self.command}`"

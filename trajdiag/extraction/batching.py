@@ -59,11 +59,11 @@ def batches(
         yield np.sort(order[start:])
 
 
-def batch_of(work: Work, units: np.ndarray) -> Batch:
-    """The rows of ascending `units`."""
+def batch_of(work: Work, units: np.ndarray, positions: int | None = None) -> Batch:
+    """The rows of ascending `units`, padded to so many positions, or to the longest's."""
     rows = ranges(work.unit_rows[units], work.unit_rows[units + 1])
     length = work.row_length[rows]
-    position = np.arange(length.max())
+    position = np.arange(length.max() if positions is None else positions)
     real = position < length[:, None]
     place = np.minimum(work.row_start[rows][:, None] + position, len(work.tokens) - 1)
     input_ids = np.where(real, work.tokens[place], 0).astype(np.int64)

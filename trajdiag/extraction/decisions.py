@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from trajdiag.extraction import vocabulary
-from trajdiag.extraction.work import Classes, Continuations, Letters, Work
+from trajdiag.extraction.work import Classes, Continuations, Letters, Work, found_in
 from trajdiag.models.base import LoopedModel, Positions
 from trajdiag.store.schema import PADDED, SCORE, VOCABULARY, largest_kept
 
@@ -40,13 +40,13 @@ class Spans:
 def spans_of(
     decision: Continuations, numbers: np.ndarray, rows: np.ndarray, device: torch.device
 ) -> Spans:
-    """The spans of the examples `numbers`, of a batch of the ascending work `rows`."""
+    """The spans of the examples `numbers`, of a batch of the work's `rows`."""
     example, choice = np.nonzero(decision.entry[numbers] >= 0)
     entries = decision.entry[numbers[example], choice]
     length = decision.length[entries]
     entry = np.repeat(np.arange(len(entries)), length)
     within = np.arange(len(entry)) - np.repeat(np.cumsum(length) - length, length)
-    row = np.searchsorted(rows, decision.row[entries])
+    row = found_in(rows, decision.row[entries])
 
     def on_device(values: np.ndarray) -> Tensor:
         return torch.from_numpy(values).to(device)

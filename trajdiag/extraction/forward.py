@@ -3,24 +3,17 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from trajdiag.extraction.batching import batch_of
+from trajdiag.extraction.batching import Batch, batch_of
 from trajdiag.extraction.config import Pool
-from trajdiag.extraction.decisions import (
-    HEAD_NUMBERS,
-    Decisions,
-    continuation_scores,
-    spans_of,
-)
-from trajdiag.extraction.work import Continuations, Work, ranges
-from trajdiag.models.base import LoopedModel, Positions
+from trajdiag.extraction.decisions import HEAD_NUMBERS, Decisions
+from trajdiag.extraction.places import places_of
+from trajdiag.extraction.work import Work, ranges
+from trajdiag.models.base import LoopedModel, State
 from trajdiag.store.recorder import Trajectories
-from trajdiag.store.schema import CONTINUATION_GATE, GATE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,33 +49,26 @@ def run_loops(
     """Run ascending `units` together and read those of their examples that are in `examples`."""
     numbers = ranges(work.unit_examples[units], work.unit_examples[units + 1])
     numbers = numbers[(numbers >= examples.start) & (numbers < examples.stop)]
-    batch, count = batch_of(work, units), len(numbers)
-    row = torch.from_numpy(np.searchsorted(batch.rows, work.row[numbers])).to(model.device)
-    at = row, torch.from_numpy(work.at[numbers]).to(model.device)
-    spans, places, classes = None, at, 0
-    if isinstance(work.decision, Continuations):
-        spans = spans_of(work.decision, numbers, batch.rows, model.device)
-        classes = work.decision.entry.shape[1]
-        # one call a loop: what follows the loop may have to run over whole rows for it
-        places = torch.cat([at[0], spans.places[0]]), torch.cat([at[1], spans.places[1]])
+    batch = batch_of(work, units)
+    places = places_of(work, numbers, batch.rows, model.device)
     loops: dict[str, list[Tensor]] = defaultdict(list)
     decision, scores = [], []
-    mask = None if batch.attention_mask is None else batch.attention_mask.to(model.device)
-    state = model.begin(batch.input_ids.to(model.device), mask)
+    state = begun(model, batch)
     for _ in range(reading.loops):
         state = model.step(state)
-        loops["hidden"].append(_pooled(model, state, at, reading.pool))
-        inputs = model.head_input(state, places)
-        decision.append(inputs[:count])
-        gate = model.gate_logit(state, places) if model.has_gate else None
-        if gate is not None:
-            loops[GATE].append(gate[:count])
-        if spans is not None:
-            scores.append(continuation_scores(model, inputs[count:], spans, count, classes))
-            if gate is not None:
-                of_example = spans.example[spans.entry]
-                loops[CONTINUATION_GATE].append(_mean_by(gate[count:], of_example, count))
+        loops["hidden"].append(places.states(model, state, reading.pool))
+        read = places.head_inputs(model, state)
+        decision.append(read.decision)
+        scores += read.scores
+        for name, values in places.gate_logits(model, state).items():
+            loops[name].append(values)
     return LoopReadings(numbers=numbers, loops=loops, decision=decision, scores=scores)
+
+
+def begun(model: LoopedModel, batch: Batch) -> State:
+    """State 0 of a batch."""
+    mask = None if batch.attention_mask is None else batch.attention_mask.to(model.device)
+    return model.begin(batch.input_ids.to(model.device), mask)
 
 
 def trajectories(
@@ -107,24 +93,6 @@ def trajectories(
             for name, values in found.items():
                 loops.setdefault(name, []).append(values)
         yield Trajectories(block=block, at=read.numbers[piece] - first, loops=_home(loops))
-
-
-def _pooled(model: LoopedModel, state: Any, at: Positions, pool: Pool) -> Tensor:
-    """[example, d_model] in the model's dtype: the state at `at`, or the mean up to there."""
-    if pool == "last":
-        return model.hidden(state, at)
-    row, position = at
-    everywhere = model.hidden(state)
-    places = zip(row.tolist(), position.tolist(), strict=True)
-    means = [everywhere[r, : p + 1].mean(0, dtype=torch.float32) for r, p in places]
-    return torch.stack(means).to(everywhere.dtype)
-
-
-def _mean_by(values: Tensor, example: Tensor, count: int) -> Tensor:
-    """The mean of `values` [read] by `example` [read]: [count]."""
-    total = values.new_zeros(count).index_add_(0, example, values)
-    reads = values.new_zeros(count).index_add_(0, example, torch.ones_like(values))
-    return total / reads
 
 
 def _home(loops: dict[str, list[Tensor]]) -> dict[str, list[Tensor]]:

@@ -113,3 +113,9 @@ def ranges(first: np.ndarray, last: np.ndarray) -> np.ndarray:
 def one_row_each(count: int) -> np.ndarray:
     """`unit_rows` and `unit_examples` where every example has a row of its own."""
     return np.arange(count + 1, dtype=np.int64)
+
+
+def found_in(numbers: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """int64 [wanted]: the place of each in `numbers`, which holds it once, in any order."""
+    order = np.argsort(numbers)
+    return order[np.searchsorted(numbers, wanted, sorter=order)]

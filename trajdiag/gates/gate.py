@@ -10,6 +10,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from safetensors import SafetensorError
+from torch import Tensor
+from torch.nn.functional import pad
 
 from trajdiag.errors import ConfigError, FingerprintError, GateError
 from trajdiag.gates import objectives
@@ -115,24 +117,31 @@ class Gate:
         that it reads.
         """
         self.require_store(store)
-        reads_last = self.objective == "correctness"
-        loops = range(self.first_loop, store.loops + reads_last)
-        outputs = self.reader_.outputs(store, split, loops)
-        if reads_last:
+        outputs = self.reader_.outputs(store, split, self.read_loops(store.loops))
+        return self.stop_values(torch.from_numpy(outputs), store.loops).numpy()
+
+    def read_loops(self, loops: int) -> range:
+        """The loops, of so many, at which its reader's outputs are asked for."""
+        return range(self.first_loop, loops + (self.objective == "correctness"))
+
+    def stop_values(self, outputs: Tensor, loops: int) -> Tensor:
+        """The values [example, loop] of the reader's `outputs`, float64 [example, loop of
+        `read_loops`]; that of loop t is made of outputs up to loop t."""
+        if self.objective == "correctness":
             return outputs
-        found = np.full((len(outputs), store.loops), np.nan)
-        at = slice(loops.start - 1, loops.stop - 1)
+        read = self.read_loops(loops)
+        found = outputs.new_full((len(outputs), loops), torch.nan)
+        at = slice(read.start - 1, read.stop - 1)
         if self.scale == "hazard":
-            padded = np.pad(outputs, ((0, 0), (0, 1)))
-            found[:, at.start :] = cumulative_hazard(torch.from_numpy(padded)).numpy()
+            found[:, at.start :] = cumulative_hazard(pad(outputs, (0, 1)))
         else:
             found[:, at] = outputs
-            found[:, -1] = 0.0 if self.scale == "loops" else np.inf
+            found[:, -1] = 0.0 if self.scale == "loops" else torch.inf
         return found
 
     def require_store(self, store: Store) -> None:
         """Raise FingerprintError unless it was fitted on exactly this store."""
-        self._require_fitted()
+        self.require_fitted()
         if store.fingerprint != self.fingerprint_:
             raise FingerprintError(
                 f"gate {self.name} was fitted on store {self.store_} with fingerprint "
@@ -142,7 +151,7 @@ class Gate:
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write the gate's folder, config.json last; it names the weights' SHA-256."""
-        self._require_fitted()
+        self.require_fitted()
         folder = Path(folder)
         weights = self.reader_.weights()
         content = {
@@ -164,7 +173,8 @@ class Gate:
         write_files({folder / WEIGHTS: weights, folder / CONFIG: text.encode()})
         return folder
 
-    def _require_fitted(self) -> None:
+    def require_fitted(self) -> None:
+        """Raise GateError unless it is fitted."""
         if not self.is_fitted:
             raise GateError(f"gate {self.name} is not fitted; call fit(store) first")
 

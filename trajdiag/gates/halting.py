@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 import torch
 from torch import Tensor
-from torch.nn.functional import logsigmoid, pad, softplus
+from torch.nn.functional import logsigmoid, pad
 
 from trajdiag.errors import ConfigError
 
@@ -53,7 +53,10 @@ def cumulative_hazard(gate_logit: Tensor) -> Tensor:
     Ranks exits as the CDF does, without its saturation: CDF_t >= alpha just where this is
     >= -log(1 - alpha).
     """
-    hazard = softplus(gate_logit[..., :-1].double()).cumsum(-1)
+    g = gate_logit[..., :-1].double()
+    # softplus, of operations that give a number's result whatever stands beside it, which torch's
+    # own does not: a gate that is read live is to leave at the loop at which a store says it does
+    hazard = (g.clamp(min=0.0) + (-g.abs()).exp().log1p()).cumsum(-1)
     return pad(hazard, (0, 1), value=torch.inf)
 
 

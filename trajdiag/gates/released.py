@@ -18,7 +18,9 @@ THRESHOLD = 1.0
 
 def released_cdf(gate_logit: Tensor, dtype: torch.dtype) -> Tensor:
     """The running sum of the exit distribution of `gate_logit` [..., loop], all in `dtype`."""
-    hazard = torch.sigmoid(gate_logit.to(dtype))
+    # the sigmoid, of operations that give a number's result whatever stands beside it
+    wide = gate_logit.to(dtype).to(torch.promote_types(dtype, torch.float32))
+    hazard = (1.0 / (1.0 + (-wide).exp())).to(dtype)
     left = torch.ones_like(hazard[..., 0])
     leaving = []
     for loop in range(gate_logit.shape[-1] - 1):

@@ -23,6 +23,16 @@ def feature_count(names: Sequence[str]) -> int:
     return 2 * len(names) + 1
 
 
+def features(values: np.ndarray, before: np.ndarray, loop: np.ndarray) -> np.ndarray:
+    """float64 [..., feature] of the `values` [..., name] of a loop and of the loop `before`, NaN at
+    loop 1: each value, each one's change, and the `loop` [...].
+
+    Infinities become the largest float32, so that changes are defined.
+    """
+    values, before = (np.clip(x.astype(np.float64), -_LARGEST, _LARGEST) for x in (values, before))
+    return np.concatenate([values, values - before, loop[..., None]], -1)
+
+
 class SignalFeatures:
     """The features of one split of `store`, made of `names` in their order.
 
@@ -46,18 +56,13 @@ class SignalFeatures:
         return self._examples
 
     def at(self, examples: np.ndarray | slice, loops: range) -> np.ndarray:
-        """float64 [example, loop of `loops`, feature] of `examples`, counted within the split: each
-        value, each one's change from the loop before (NaN at loop 1), and the loop.
-
-        Infinities become the largest float32, so that changes are defined.
-        """
+        """float64 [example, loop of `loops`, feature] of `examples`, counted within the split."""
         values = np.stack([series[examples].astype(np.float64) for series in self._series], -1)
-        np.clip(values, -_LARGEST, _LARGEST, out=values)
-        change = np.full_like(values, np.nan)
-        change[:, 1:] = values[:, 1:] - values[:, :-1]
-        loop = np.broadcast_to(np.arange(1.0, self._loops + 1)[:, None], (*values.shape[:2], 1))
-        found = np.concatenate([values, change, loop], -1)
-        return found[:, loops.start - 1 : loops.stop - 1]
+        before = np.full_like(values, np.nan)
+        before[:, 1:] = values[:, :-1]
+        loop = np.broadcast_to(np.arange(1.0, self._loops + 1), values.shape[:2])
+        at = slice(loops.start - 1, loops.stop - 1)
+        return features(values[:, at], before[:, at], loop[:, at])
 
     def blocks(self, loops: range, size: int) -> Iterator[tuple[slice, np.ndarray]]:
         """All examples in order, at most `size` at a time, with their features."""

@@ -13,7 +13,7 @@ from trajdiag.gates.boosting import fit_trees
 from trajdiag.gates.config import FitGateConfig
 from trajdiag.gates.objectives import Objective
 from trajdiag.gates.reader import CONSTANT, Progress
-from trajdiag.gates.signal_features import SignalFeatures, feature_count, readable
+from trajdiag.gates.signal_features import SignalFeatures, feature_count, features, readable
 from trajdiag.gates.trees import Trees
 from trajdiag.store.reader import Store
 
@@ -67,6 +67,11 @@ class SignalReader:
         for examples, x in features.blocks(loops, _PIECE):
             found[examples] = self.trees(x.reshape(-1, x.shape[-1])).reshape(x.shape[:2])
         return found
+
+    def output(self, values: np.ndarray, before: np.ndarray, loop: np.ndarray) -> np.ndarray:
+        """float64 [example], of `values` [example, name] at the loops `loop` [example] and at the
+        loops `before`; see `features`."""
+        return self.trees(features(values, before, loop))
 
     def facts(self) -> dict[str, Any]:
         """The signals that it reads, in order; `native` is the model's own gate."""

@@ -21,6 +21,7 @@ class StateReader:
 
     def __init__(self, network: GateNetwork) -> None:
         self.network = network.requires_grad_(False)
+        self._wide: dict[torch.device, dict[str, Tensor]] = {}
 
     @classmethod
     def fit(
@@ -57,9 +58,24 @@ class StateReader:
         return cls(network)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """The network's outputs, float32 [...], of states [..., d_model] in any dtype."""
+        """The network's outputs, float32 [...], of states [..., d_model] in any dtype.
+
+        Computed in float64: a product's last bits depend on how many states are read together, and
+        rounding to float32 takes them away.
+        """
         with torch.no_grad():
-            return self.network(hidden.float())
+            return torch.func.functional_call(
+                self.network, self._weights(hidden.device), (hidden.double(),)
+            ).float()
+
+    def _weights(self, device: torch.device) -> dict[str, Tensor]:
+        """The network's, float64, on `device`."""
+        if self._wide.get(device) is None:
+            self._wide[device] = {
+                name: weight.to(device, torch.float64)
+                for name, weight in self.network.named_parameters()
+            }
+        return self._wide[device]
 
     def outputs(self, store: Store, split: str, loops: range) -> np.ndarray:
         """See GateReader; every store has states."""

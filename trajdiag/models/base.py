@@ -5,6 +5,7 @@ hidden vector, to what its head reads, and, where it has one, to a halting-gate 
 counted from 1.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -131,6 +132,24 @@ class FreeStart(Protocol):
         self, initial_state: Tensor, input_ids: Tensor, attention_mask: Tensor | None = None
     ) -> State:
         """`begin`, with state_0 given as [row, position, d_model]."""
+        ...
+
+
+@runtime_checkable
+class Compacts(Protocol):
+    """A looped model whose batches can lose rows and be joined between two loops.
+
+    The block does not know its loop, so joined rows may stand at different ones. What is given may
+    be stepped on in place of the states it was made from, not beside them: they may share memory.
+    """
+
+    def take(self, state: State, rows: Tensor) -> State:
+        """The state of these rows alone, int64 [row], in that order."""
+        ...
+
+    def join(self, states: Sequence[State]) -> State:
+        """One state of all their rows, in order. All have the same number of positions, which may
+        include padding on a side that `padding` names."""
         ...
 
 

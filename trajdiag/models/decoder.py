@@ -5,6 +5,7 @@ layer is one matrix product, and only attention looks at the rows. A padded batc
 equal rows; a training batch is several groups of different lengths, without padding.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -82,6 +83,23 @@ class OuroDecoder(nn.Module):
         if not (narrow or autocast or torch.is_grad_enabled()):
             scratch = scratch_for(self.config, groups, mask is None, position_ids.device, dtype)
         return Batch(groups=groups, mask=mask, turn=turn, layers=layers, scratch=scratch)
+
+    def join(self, batches: Sequence[Batch]) -> Batch:
+        """One batch of all rows of batches of one group each, whose positions are as many."""
+        first, *others = batches
+        scratch = None
+        if first.scratch is not None:
+            rows = sum(batch.groups[0][0] for batch in batches)
+            causal = all(batch.mask is None for batch in batches)
+            memory = first.scratch.stream
+            scratch = scratch_for(
+                self.config,
+                ((rows, first.groups[0][1]),),
+                causal,
+                memory.device,
+                memory.dtype,
+            )
+        return first.join(others, scratch)
 
     def loop(self, x: Tensor, batch: Batch) -> Tensor:
         """One pass through all layers and the final norm, [token, d_model] to [token, d_model]."""

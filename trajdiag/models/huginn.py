@@ -4,6 +4,7 @@ What is read out is x_t, the state that is fed forward; the head reads what the 
 and the final norm again make of it. State 0 is free: zeros, or noise from a recorded seed.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -12,6 +13,7 @@ from torch.nn.functional import linear
 
 from trajdiag.errors import ConfigError
 from trajdiag.models.base import ModelRecord, Positions, Tokenizer, take_positions
+from trajdiag.models.batch import tokens_of
 from trajdiag.models.huginn_checkpoint import read_huginn
 from trajdiag.models.huginn_config import HuginnConfig
 from trajdiag.models.huginn_decoder import HuginnBatch, HuginnDecoder
@@ -35,7 +37,8 @@ class HuginnState:
 
 
 class HuginnModel:
-    """A Huginn decoder as a LoopedModel and FreeStart, for inference. `decoder` is the module."""
+    """A Huginn decoder as a LoopedModel that Compacts, and FreeStart, for inference. `decoder` is
+    the module."""
 
     has_gate = False
     padding = frozenset({"right"})
@@ -114,6 +117,29 @@ class HuginnModel:
 
     def gate_logit(self, state: HuginnState, at: Positions | None = None) -> None:
         """See LoopedModel: there is no gate."""
+
+    def take(self, state: HuginnState, rows: Tensor) -> HuginnState:
+        """See Compacts."""
+        tokens = tokens_of(rows, state.batch.positions)
+        return HuginnState(
+            x=state.x.index_select(0, tokens),
+            injected=state.injected.index_select(0, tokens),
+            batch=replace(
+                state.batch, rows=len(rows), turn=state.batch.turn.index_select(0, tokens)
+            ),
+        )
+
+    def join(self, states: Sequence[HuginnState]) -> HuginnState:
+        """See Compacts."""
+        return HuginnState(
+            x=torch.cat([state.x for state in states]),
+            injected=torch.cat([state.injected for state in states]),
+            batch=replace(
+                states[0].batch,
+                rows=sum(state.batch.rows for state in states),
+                turn=torch.cat([state.batch.turn for state in states]),
+            ),
+        )
 
     def _begin(
         self,

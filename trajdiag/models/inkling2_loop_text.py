@@ -1,16 +1,18 @@
 """The text models of the Inkling 2 Loop family (model_type inkling2_loop_text): passes through the
 loop layers restart from one state and hear, by messages, of the pass before."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from trajdiag.errors import CheckpointError, ConfigError
 from trajdiag.models.config_keys import require_whole
 from trajdiag.models.inputs import Inputs
-from trajdiag.models.native import NativeModel, attention_mask
+from trajdiag.models.native import NativeModel, attention_mask, join_masks, take_mask
 from trajdiag.models.native_weights import open_network, quiet
 from trajdiag.models.source import ModelSource
 
@@ -26,6 +28,23 @@ class Stream:
     blocks: Tensor
     """[row, position, block, d_model]: the states at the blocks' boundaries so far."""
 
+    def take(self, rows: Tensor) -> "Stream":
+        """These rows alone."""
+        return Stream(x=self.x[rows], blocks=self.blocks[rows])
+
+    def filled(self, blocks: int) -> "Stream":
+        """With so many blocks: zeros after its own."""
+        missing = blocks - self.blocks.shape[-2]
+        return replace(self, blocks=pad(self.blocks, (0, 0, 0, missing)))
+
+
+def _joined(streams: Sequence[Stream]) -> Stream:
+    """The rows of all, which have as many blocks."""
+    return Stream(
+        x=torch.cat([stream.x for stream in streams]),
+        blocks=torch.cat([stream.blocks for stream in streams]),
+    )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Inkling2LoopState:
@@ -34,9 +53,9 @@ class Inkling2LoopState:
     start: Stream
     """What every pass starts from."""
     last: Stream
-    """What the pass before left; `start` at first."""
-    looped: bool
-    """Whether there has been a pass."""
+    """What the pass before left; of rows without one nothing that is read."""
+    looped: Tensor
+    """bool [row], on the CPU: whether there has been a pass."""
     masks: dict[str, Any]
     """The attention mask of each kind of layer."""
     shared: dict[str, Any]
@@ -69,7 +88,7 @@ class Inkling2LoopRecurrence:
         state = Inkling2LoopState(
             start=embedded,
             last=embedded,
-            looped=False,
+            looped=torch.zeros(len(x), dtype=torch.bool),
             masks={
                 "full_attention": attention_mask(self._model, x, inputs, sliding=False),
                 "sliding_attention": attention_mask(self._model, x, inputs, sliding=True),
@@ -87,8 +106,10 @@ class Inkling2LoopRecurrence:
         return replace(state, start=start, last=start)
 
     def step(self, state: Inkling2LoopState) -> Inkling2LoopState:
+        if not bool(state.looped.all()) and bool(state.looped.any()):
+            return self._step_apart(state)
         previous = None
-        if state.looped:
+        if bool(state.looped[0]):
             # The first of a pass's blocks is the state that all passes start from.
             own = state.start.blocks.shape[-2] + 1
             previous = Stream(x=state.last.x, blocks=state.last.blocks[..., own:, :])
@@ -98,7 +119,15 @@ class Inkling2LoopRecurrence:
             if previous is not None:
                 messages = (self._model.message_input(previous.blocks, previous.x, number),)
             stream = _layer(layer, stream, state, *messages)
-        return replace(state, last=stream, looped=True)
+        return replace(state, last=stream, looped=torch.ones_like(state.looped))
+
+    def _step_apart(self, state: Inkling2LoopState) -> Inkling2LoopState:
+        """One pass of rows some of which have none behind them: those hear no messages, which no
+        message says."""
+        device = state.last.x.device
+        parts = [(state.looped == looped).nonzero()[:, 0].to(device) for looped in (False, True)]
+        stepped = self.join([self.step(self.take(state, rows)) for rows in parts])
+        return self.take(stepped, torch.cat(parts).argsort())
 
     def hidden(self, state: Inkling2LoopState) -> Tensor:
         return state.last.x
@@ -110,6 +139,45 @@ class Inkling2LoopRecurrence:
 
     def finish(self, products: Tensor) -> Tensor:
         return self._softcap(products)
+
+    def take(self, state: Inkling2LoopState, rows: Tensor) -> Inkling2LoopState:
+        return Inkling2LoopState(
+            start=state.start.take(rows),
+            last=state.last.take(rows),
+            looped=state.looped[rows.cpu()],
+            masks={kind: take_mask(mask, rows) for kind, mask in state.masks.items()},
+            shared={
+                **state.shared,
+                "position_ids": state.shared["position_ids"][rows],
+                "conv_mask": take_mask(state.shared["conv_mask"], rows),
+            },
+        )
+
+    def join(self, states: Sequence[Inkling2LoopState]) -> Inkling2LoopState:
+        blocks = max(state.last.blocks.shape[-2] for state in states)
+        x = [state.start.x for state in states]
+        kinds, shared = states[0].masks, [state.shared for state in states]
+        conv_mask = None
+        if any(part["conv_mask"] is not None for part in shared):
+            conv_mask = torch.cat(
+                [
+                    torch.ones_like(part["position_ids"], dtype=torch.bool)
+                    if part["conv_mask"] is None
+                    else part["conv_mask"]
+                    for part in shared
+                ]
+            )
+        return Inkling2LoopState(
+            start=_joined([state.start for state in states]),
+            last=_joined([state.last.filled(blocks) for state in states]),
+            looped=torch.cat([state.looped for state in states]),
+            masks={kind: join_masks([state.masks[kind] for state in states], x) for kind in kinds},
+            shared={
+                **shared[0],
+                "position_ids": torch.cat([part["position_ids"] for part in shared]),
+                "conv_mask": conv_mask,
+            },
+        )
 
 
 def load(source: ModelSource) -> NativeModel:

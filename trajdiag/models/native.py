@@ -3,6 +3,7 @@
 A family adds a Recurrence, which runs transformers' own modules one loop at a time.
 """
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import torch
@@ -43,9 +44,20 @@ class Recurrence(Protocol):
         """Logits of the head's plain products, both float32 [..., vocab]."""
         ...
 
+    def take(self, state: Any, rows: Tensor) -> Any:
+        """See Compacts."""
+        ...
+
+    def join(self, states: Sequence[Any]) -> Any:
+        """See Compacts."""
+        ...
+
 
 class NativeModel:
-    """A transformers model as a LoopedModel; `network` is the module, `recurrence` its family's."""
+    """A transformers model as a LoopedModel that Compacts.
+
+    `network` is the module, `recurrence` its family's.
+    """
 
     has_gate = False
     padding = frozenset({"left", "right"})
@@ -113,6 +125,14 @@ class NativeModel:
         """None: these families have no halting gate."""
         return None
 
+    def take(self, state: Any, rows: Tensor) -> Any:
+        """See Compacts."""
+        return self._recurrence.take(state, rows)
+
+    def join(self, states: Sequence[Any]) -> Any:
+        """See Compacts."""
+        return self._recurrence.join(states)
+
 
 def attention_mask(network: Any, embedded: Tensor, inputs: Inputs, *, sliding: bool) -> Any:
     """transformers' own mask for `network`'s attention; None where causality is all.
@@ -134,6 +154,32 @@ def attention_mask(network: Any, embedded: Tensor, inputs: Inputs, *, sliding: b
         positions = embedded.shape[1]
         mask = mask | torch.eye(positions, dtype=torch.bool, device=mask.device)
     return mask
+
+
+def take_mask(mask: Tensor | None, rows: Tensor) -> Tensor | None:
+    """What `attention_mask` gave, of these rows alone."""
+    return None if mask is None else mask[rows]
+
+
+def join_masks(masks: Sequence[Tensor | None], states: Sequence[Tensor]) -> Tensor | None:
+    """What `attention_mask` gave for batches whose states are [row, position, ...], one after the
+    other."""
+    if all(mask is None for mask in masks):
+        return None
+    joined = []
+    for mask, x in zip(masks, states, strict=True):
+        if mask is None:
+            rows, positions = x.shape[:2]
+            causal = torch.ones(positions, positions, dtype=torch.bool, device=x.device).tril()
+            mask = causal.expand(rows, 1, -1, -1)
+        joined.append(mask)
+    return torch.cat(joined)
+
+
+def join_rotary(parts: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """Cosines and sines of batches, [row, position, head_dim] each, one after the other."""
+    cos, sin = zip(*parts, strict=True)
+    return torch.cat(cos), torch.cat(sin)
 
 
 def _wide_linear(x: Tensor, weight: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """The Ouro family behind the looped-model protocol."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -7,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from trajdiag.models.base import ModelRecord, Positions, Tokenizer, take_positions
-from trajdiag.models.batch import Batch
+from trajdiag.models.batch import Batch, tokens_of
 from trajdiag.models.decoder import OuroDecoder
 from trajdiag.models.inputs import checked_inputs
 from trajdiag.store.head import SavedHead
@@ -23,7 +24,7 @@ class OuroState:
 
 
 class OuroModel:
-    """An Ouro decoder as a LoopedModel. `decoder` is the torch module."""
+    """An Ouro decoder as a LoopedModel that Compacts. `decoder` is the torch module."""
 
     padding = frozenset({"left", "right"})
 
@@ -94,6 +95,18 @@ class OuroModel:
     def gate_logit(self, state: OuroState, at: Positions | None = None) -> Tensor | None:
         """See LoopedModel."""
         return self.decoder.gate(self.hidden(state, at))
+
+    def take(self, state: OuroState, rows: Tensor) -> OuroState:
+        """See Compacts."""
+        tokens = tokens_of(rows, state.batch.groups[0][1])
+        return OuroState(x=state.x.index_select(0, tokens), batch=state.batch.take(rows))
+
+    def join(self, states: Sequence[OuroState]) -> OuroState:
+        """See Compacts."""
+        return OuroState(
+            x=torch.cat([state.x for state in states]),
+            batch=self.decoder.join([state.batch for state in states]),
+        )
 
 
 def _attention(real: Tensor) -> Tensor | None:

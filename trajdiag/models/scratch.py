@@ -4,7 +4,7 @@ A result in fresh memory costs more to touch first than to compute, and one in m
 in use is still in the cache.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -37,6 +37,19 @@ class Scratch:
     """Flat, for two results each of a piece, as wide as the feed-forward or the queries."""
     attention: AttentionScratch | None
     """None where no row suits it."""
+
+    def first(self, tokens: int) -> "Scratch":
+        """The same memory for a batch of fewer tokens."""
+        piece = min(tokens, PIECE)
+        return replace(
+            self,
+            stream=self.stream[:tokens],
+            queries=self.queries[:tokens],
+            keys=self.keys[:tokens],
+            values=self.values[:tokens],
+            normed=self.normed[:piece],
+            wide=None if self.wide is None else self.wide[:piece],
+        )
 
 
 def scratch_for(

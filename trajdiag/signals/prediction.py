@@ -73,9 +73,9 @@ class PredictionTracker:
                 found["entropy_change"] = found["entropy"].diff(dim=0).abs_()
             top = all_loops.top.view(loops, rows)
             if "argmax_stability" in self._names:
-                found["argmax_stability"] = _run_length(top)
+                found["argmax_stability"] = run_length(top)
             if "vote_share" in self._names:
-                found["vote_share"] = _vote_share(top)
+                found["vote_share"] = vote_share(top)
         return found
 
     def _changes(self, p: Prediction, now: slice, before: slice) -> dict[str, Tensor]:
@@ -98,15 +98,15 @@ class PredictionTracker:
         return found
 
 
-def _run_length(top: Tensor) -> Tensor:
-    """How many of the loops just before predict the same as each after the first: int64
+def run_length(top: Tensor) -> Tensor:
+    """Patience: how many of the loops just before predict the same as each after the first: int64
     [loop - 1, row] of int64 `top` [loop, row]."""
     loop = torch.arange(1, len(top), device=top.device)[:, None]
     changed_at = loop.masked_fill(top[1:] == top[:-1], 0)
     return loop - changed_at.cummax(0).values
 
 
-def _vote_share(top: Tensor) -> Tensor:
+def vote_share(top: Tensor) -> Tensor:
     """The share of the loops so far that predict the most frequent class, for each loop after the
     first: float64 [loop - 1, row] of int64 `top` [loop, row]."""
     votes = torch.stack([(top[: t + 1] == top[t]).sum(0) for t in range(len(top))])

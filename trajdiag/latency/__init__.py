@@ -1,0 +1,1 @@
+"""Early exit that really stops: a readout run live, loop by loop."""

@@ -1,0 +1,77 @@
+"""What still waits to be run: units in extraction's batches, begun ahead of their turn."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from trajdiag.extraction.batching import PADDING, TokenBudget, batches
+from trajdiag.latency.pool import Pool, Run, begin_pool
+
+
+class Queue:
+    """The batches of a run's work, longest rows first, just as extraction makes them.
+
+    A batch of which only some units are needed is begun whole and waits at loop 0, since beginning
+    costs more a batch than a row.
+    """
+
+    def __init__(self, run: Run, batch_tokens: int, block_examples: int) -> None:
+        self._run, self._budget, self._block = run, batch_tokens, block_examples
+        self._pads = "right" in run.model.padding
+        self._batches = self._in_batches()
+        self._next = next(self._batches, None)
+        self._begun: Pool | None = None
+
+    def first(self) -> Pool | None:
+        """The next batch as a pool of its own; None at the end."""
+        pool, self._begun = self._begun, None
+        if pool is None and self._next is not None:
+            pool = begin_pool(self._run, self._next)
+            self._next = next(self._batches, None)
+        return pool
+
+    def fitting(self, positions: int, rows: int) -> list[Pool]:
+        """The units next in turn that fit beside so many rows of so many positions."""
+        found = []
+        while rows < self._budget // positions:
+            if self._begun is None:
+                if self._next is None or not self._fits(self._next, positions):
+                    break
+                self._begun = begin_pool(self._run, self._next, positions)
+                self._next = next(self._batches, None)
+            if self._begun.positions != positions:
+                break
+            part = self._front(self._begun, self._budget // positions - rows)
+            if part is None:
+                break
+            found.append(part)
+            rows += len(part.rows)
+        return found
+
+    def _in_batches(self) -> Iterator[np.ndarray]:
+        """Ascending units of each batch, block by block of examples."""
+        work, budget = self._run.work, TokenBudget(self._budget)
+        first_example, rows = work.unit_examples[:-1], np.diff(work.unit_rows)
+        for start in range(0, len(work), self._block):
+            first, last = np.searchsorted(first_example, [start, start + self._block])
+            length = work.unit_length[first:last]
+            for places in batches(length, rows[first:last], budget, pads=self._pads):
+                yield first + places
+
+    def _front(self, begun: Pool, rows: int) -> Pool | None:
+        """The first units of `begun` that have at most so many rows; the others go on waiting."""
+        units, starts = begun.units, self._run.work.unit_rows
+        count = int(np.searchsorted(np.cumsum(starts[units + 1] - starts[units]), rows, "right"))
+        if count == 0:
+            return None
+        if count == len(units):
+            self._begun = None
+            return begun
+        self._begun = begun.take(units[count:])
+        return begun.take(units[:count])
+
+    def _fits(self, units: np.ndarray, positions: int) -> bool:
+        """Whether rows of these units may stand beside rows of so many positions, padded."""
+        length = self._run.work.unit_length[units]
+        shortest = (1 - PADDING) * positions if self._pads else positions
+        return length.max() <= positions and length.min() >= shortest

@@ -1,0 +1,193 @@
+"""Running a stopping rule live: loop by loop, each example until it leaves."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from trajdiag.errors import ConfigError, NonFiniteError
+from trajdiag.extraction.config import Pool as StatePool
+from trajdiag.extraction.places import places_of
+from trajdiag.extraction.work import Continuations, Work
+from trajdiag.latency.meter import LOGITS
+from trajdiag.latency.pool import Pool, Run, join_pools, read
+from trajdiag.latency.queue import Queue
+from trajdiag.latency.rule import LiveRule
+from trajdiag.models.base import Compacts, LoopedModel
+from trajdiag.models.checked import Checked
+from trajdiag.store.device_copies import at_home
+from trajdiag.store.schema import CONTINUATION_GATE
+
+DEAD = 1 / 32
+"""The share of rows from which on dropping them pays. An exchange of rows was measured, on the CPU,
+at a thousandth of a loop (4 layers of width 512) to a twentieth (one layer of width 64)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveRun:
+    """What a live run gave, and what it computed."""
+
+    exit_depth: NDArray[np.int16]
+    """[example]: the loop at which it left."""
+    prediction: NDArray[np.int64]
+    """[example]: the class that is largest there, the first of equals."""
+    logits: NDArray[np.float32] | None
+    """[example, class]: the task's logits there, where they were asked for."""
+    row_loops: int
+    """Rows times loops that went through the block."""
+    compactions: int
+    """How often rows were dropped from a batch that went on."""
+    refills: int
+    """How often rows from the queue joined one."""
+
+
+def run_live(
+    model: LoopedModel,
+    work: Work,
+    rule: LiveRule,
+    *,
+    batch_tokens: int,
+    compact: bool = True,
+    refill: bool = True,
+    block_examples: int | None = None,
+    keep_logits: bool = False,
+    state_pool: StatePool = "last",
+) -> LiveRun:
+    """Run every example of `work` until `rule`, made for this model, lets it leave.
+
+    A batch holds at most `batch_tokens` tokens. With `compact` finished rows are dropped from it,
+    with `refill` too others take their place; a model that does not implement Compacts is run
+    without either, each batch until its slowest row is done. With neither, batches are those of an
+    extraction whose store has blocks of `block_examples` (None: of one), but for a document whose
+    tokens lie in two blocks, which is run once. `state_pool` is extraction's `pool`.
+
+    Raises ConfigError where the rule reads what the work lacks, and where a model of one's own
+    answers wrongly; NonFiniteError naming the example and the loop where a number that is read is
+    NaN or infinite.
+    """
+    if CONTINUATION_GATE in rule.meter.reads and not isinstance(work.decision, Continuations):
+        raise ConfigError(
+            f"readout {rule.name} averages the gate over continuations, and this task scores none; "
+            "use native"
+        )
+    run = Run(
+        model=Checked(model),
+        compacts=model if compact and isinstance(model, Compacts) else None,
+        work=work,
+        rule=rule,
+        state_pool=state_pool,
+    )
+    found = _Found(run, keep_logits)
+    with torch.inference_mode():
+        queue = Queue(run, batch_tokens, block_examples or len(work))
+        while (pool := queue.first()) is not None:
+            while not pool.done.all():
+                _step(pool, found)
+                pool = _turned_over(pool, queue, found, refill=refill)
+    return found.result()
+
+
+class _Found:
+    """What is known of each example so far."""
+
+    def __init__(self, run: Run, keep_logits: bool) -> None:
+        self.run, self.keep_logits = run, keep_logits
+        self.depth = np.zeros(len(run.work), np.int16)
+        device = run.model.device
+        self.prediction = torch.full((len(run.work),), -1, device=device)
+        self.finite = torch.ones(len(run.work), dtype=torch.bool, device=device)
+        self.logits: list[tuple[np.ndarray, Tensor]] = []
+        self.row_loops, self.compactions, self.refills = 0, 0, 0
+
+    def leave(self, numbers: np.ndarray, at: np.ndarray, logits: Tensor) -> None:
+        """The examples `numbers` leave at the loops `at` with the task's `logits`."""
+        self.depth[numbers] = at
+        where = torch.from_numpy(numbers).to(logits.device)
+        self.prediction[where] = logits.argmax(1)
+        self.finite[where] = _finite(logits)
+        if self.keep_logits:
+            self.logits.append((numbers, logits))
+
+    def result(self) -> LiveRun:
+        if not bool(self.finite.all()):
+            number = int((~self.finite).nonzero()[0, 0])
+            raise _not_finite(self.run, "logits", number, int(self.depth[number]))
+        logits = None
+        if self.keep_logits:
+            logits = np.empty((len(self.depth), self.logits[0][1].shape[1]), np.float32)
+            for numbers, values in self.logits:
+                logits[numbers] = at_home(values).numpy()
+        return LiveRun(
+            exit_depth=self.depth,
+            prediction=at_home(self.prediction).numpy(),
+            logits=logits,
+            row_loops=self.row_loops,
+            compactions=self.compactions,
+            refills=self.refills,
+        )
+
+
+def _step(pool: Pool, found: _Found) -> None:
+    """One loop, and the exits at its end."""
+    rule = pool.run.rule
+    pool.step()
+    found.row_loops += len(pool.rows)
+    leaves = pool.at >= rule.loops
+    readings: dict[str, Tensor] = {}
+    asked = (pool.at < rule.loops) & ~pool.done & (pool.at >= rule.meter.first_read)
+    if asked.any() and not rule.never_leaves:
+        readings = pool.read(rule.meter.reads)
+        pool.remember(readings)
+        crosses = rule.crosses(pool.table, pool.loop)
+        finite = {name: _finite(values) for name, values in readings.items()}
+        # all that the host has to know of the loop, in one copy
+        crossed, *sound = at_home(torch.stack([crosses, *finite.values()])).numpy()
+        for name, is_sound in zip(finite, sound, strict=True):
+            bad = ~is_sound & ~pool.done
+            if bad.any():
+                example = int(bad.argmax())
+                number, loop = int(pool.numbers[example]), int(pool.at[example])
+                raise _not_finite(pool.run, name, number, loop)
+        leaves |= crossed
+    leaving = np.flatnonzero(leaves & ~pool.done)
+    if not len(leaving):
+        return
+    numbers = pool.numbers[leaving]
+    if LOGITS in readings:
+        logits = readings[LOGITS][torch.from_numpy(leaving).to(pool.table.device)]
+    else:
+        places = places_of(pool.run.work, numbers, pool.rows, pool.run.model.device)
+        logits = read(pool.run, pool.state, places, frozenset([LOGITS]))[LOGITS]
+    found.leave(numbers, pool.at[leaving], logits)
+    pool.done[leaving] = True
+
+
+def _turned_over(pool: Pool, queue: Queue, found: _Found, *, refill: bool) -> Pool:
+    """The pool without its finished rows, and with others in their place, where that pays."""
+    dead = pool.dead_rows
+    if pool.run.compacts is None or dead < DEAD * len(pool.rows) or not dead:
+        return pool
+    parts = []
+    if units := len(pool.units):
+        parts.append(pool.take(pool.units))
+        found.compactions += 1
+    others = queue.fitting(pool.positions, len(pool.rows) - dead) if refill and units else []
+    found.refills += bool(others)
+    if not parts:
+        return pool
+    return join_pools([*parts, *others]) if others else parts[0]
+
+
+def _finite(values: Tensor) -> Tensor:
+    """bool [example]: whether all numbers of `values` [example, ...] are finite."""
+    return values.reshape(len(values), -1).sum(1, dtype=torch.float32).isfinite()
+
+
+def _not_finite(run: Run, what: str, number: int, loop: int) -> NonFiniteError:
+    spoken = {"hidden": "hidden state", "logits": "logits"}.get(what, "gate logit")
+    return NonFiniteError(
+        f"{spoken} of example {run.work.columns.id[number]} at loop {loop} is NaN or infinite; "
+        "check the model's weights, or compute in another dtype"
+    )

@@ -156,7 +156,7 @@ def test_verify_compares_the_golden_batch(kept, capsys):
     assert main(["show", str(kept.path), "--verify"]) == 1
     said = capsys.readouterr()
     assert "head.safetensors has changed since it was written" in said.out
-    assert "1 damaged; run the extraction again" in said.err
+    assert "1 damaged; run what made it again" in said.err
 
 
 def test_a_head_that_is_gone_is_named(kept):

@@ -2,8 +2,7 @@
 
 On a file system the kernel lets go of a lock with the process that held it. Where that says
 nothing (an object store, a file system without such locks, or a machine that shares the folder but
-not its locks) the holder writes
-a beat into its lock, and one that falls silent is taken for dead.
+not its locks) the holder writes a beat into its lock, and one that falls silent is taken for dead.
 """
 
 import errno

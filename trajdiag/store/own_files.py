@@ -2,13 +2,13 @@
 
 import re
 
-from trajdiag.store.journal import RECORD_COPY, is_journal
+from trajdiag.store.journal import JOURNAL, RECORD_COPY, is_journal
 from trajdiag.store.lock import is_lock
 from trajdiag.store.partial import is_partial
-from trajdiag.store.schema import HEAD, is_array_name
+from trajdiag.store.schema import GROUP, GROUPS, HEAD, is_array_name
 
 _IN_ARRAY = re.compile(r"(?P<array>.+)/(zarr\.json|c(\.\d+)+)")
-_GROUP = re.compile(r"((journal|signal|covariate|score|vocabulary)/)?zarr\.json")
+_GROUP_FILES = {prefix + GROUP for prefix in ("", JOURNAL, *GROUPS)}
 
 
 def is_own(key: str) -> bool:
@@ -16,7 +16,7 @@ def is_own(key: str) -> bool:
     in_array = _IN_ARRAY.fullmatch(key)
     return (
         key in (HEAD, RECORD_COPY)
-        or _GROUP.fullmatch(key) is not None
+        or key in _GROUP_FILES
         or is_partial(key)
         or is_lock(key)
         or is_journal(key)

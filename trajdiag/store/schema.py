@@ -50,8 +50,13 @@ PADDED = -1e30
 """The logit of a class that an example does not have. Its probability is exactly 0 and its change
 from loop to loop too, so that no signal sees it."""
 
-COLUMNS = ("target", "difficulty", "group", "split", "id", "input")
-"""Per-example arrays that are no covariates."""
+GROUPS = (SIGNAL, COVARIATE, SCORE, VOCABULARY)
+"""What stands before the names of the arrays that lie in groups."""
+_OUTSIDE = (
+    "hidden", "logits", GATE, CONTINUATION_GATE,
+    "target", "difficulty", "group", "split", "id", "input",
+)  # fmt: skip
+"""The arrays that lie in none."""
 
 _ON_DISK = {"bfloat16": "uint16"}
 _NUMBERS = ("float16", "float32", "float64", "int32", "int64")
@@ -184,9 +189,7 @@ def _sizes(field: str, values: Any) -> tuple[int, ...]:
 def is_array_name(name: str) -> bool:
     """Whether a store can have an array of this name."""
     group, _, rest = name.rpartition("/")
-    return name in ("hidden", "logits", GATE, CONTINUATION_GATE, *COLUMNS) or (
-        f"{group}/" in (SIGNAL, COVARIATE, SCORE, VOCABULARY) and bool(rest)
-    )
+    return name in _OUTSIDE or (f"{group}/" in GROUPS and bool(rest))
 
 
 def third_dimension(name: str) -> str:

@@ -37,7 +37,6 @@ def fit_gate(
     Learns on the fit examples and stops early on val. Prints the gate's folder; `score` and
     `report` take it up by themselves.
     """
-    options.require_used()
     asked = read_target(target, delta, cache_dir=options.cache_dir)
     say_store([] if store is None else [store], options.cache_dir)
     opened = open_store(store, options.cache_dir)

@@ -26,6 +26,7 @@ def fit_gate(
     """
     require_options("fit_gate", FitGateConfig, options, "progress")
     config = FitGateConfig(**options)
+    config.require_used()
     store = open_store(store, config.cache_dir)
     folder = gates_folder(store.name, config.cache_dir) / config.gate_name
     if (folder / CONFIG).is_file() and not config.overwrite:

@@ -31,7 +31,7 @@ EXITS = (235, 148, 66, 34, 17, 12)
 NEAR = 1e-3
 """Logits: inputs whose margin comes so near the threshold are not taken, so that last bits decide
 nothing."""
-REPEATS = 5
+REPEATS = 7
 BARS = {
     "live/share-of-ideal": 0.95,
     "live/full-depth": 1.03,
@@ -86,23 +86,30 @@ def run(repeats: int = REPEATS) -> list[dict[str, Any]]:
         "select": lambda: run_all_then_select(model, work, threshold),
         "slowest": lambda: slowest_of_batch(model, work, threshold),
     }
-    seconds: dict[str, list[float]] = {name: [] for name in sides}
-    for repeat in range(repeats):
-        for name in sorted(sides, reverse=bool(repeat % 2)):
-            began = time.perf_counter()
-            sides[name]()
-            seconds[name].append(time.perf_counter() - began)
-
-    def ratio(over: str, under: str) -> float:
-        return statistics.median(a / b for a, b in zip(seconds[over], seconds[under], strict=True))
-
-    values = {
-        "live/share-of-ideal": ratio("full", "live") / (LOOPS / depth.mean()),
-        "live/full-depth": ratio("full-live", "full"),
-        "live/run-all-then-select": ratio("select", "live"),
-        "live/slowest-of-batch": ratio("slowest", "live"),
+    ideal = LOOPS / depth.mean()
+    pairs = {
+        "live/share-of-ideal": ("full", "live"),
+        "live/full-depth": ("full-live", "full"),
+        "live/run-all-then-select": ("select", "live"),
+        "live/slowest-of-batch": ("slowest", "live"),
     }
-    return [_row(name, float(values[name]), bar) for name, bar in BARS.items()]
+    values = {
+        name: _ratio(sides[over], sides[under], repeats) for name, (over, under) in pairs.items()
+    }
+    values["live/share-of-ideal"] /= ideal
+    return [_row(name, float(value), BARS[name]) for name, value in values.items()]
+
+
+def _ratio(over: Callable[[], Any], under: Callable[[], Any], repeats: int) -> float:
+    """The time of one over another's, which ran before and after it: a machine's speed wanders."""
+    seconds = []
+    for side in (over, under, *[over, under] * repeats):
+        began = time.perf_counter()
+        side()
+        seconds.append(time.perf_counter() - began)
+    # the first of all is warm-up
+    flanked = zip(seconds[1::2], seconds[2::2], seconds[3::2], strict=False)
+    return statistics.median(2 * x / (before + after) for before, x, after in flanked)
 
 
 def _row(name: str, value: float, bar: float) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import torch
 from tests.language_models import FAMILIES, folder_of, loaded, tiny_ouro
 from tests.latency.replay import Frozen, documents, letters, questions
 from tests.looped import Spiral
-from trajdiag.errors import NonFiniteError
+from trajdiag.errors import ConfigError, NonFiniteError
 from trajdiag.latency import pool, runner
 from trajdiag.latency.rule import live_rule
 from trajdiag.latency.runner import run_live
@@ -203,9 +203,53 @@ def test_nan_is_named_by_example_and_loop(spiral, name, spoken, compact):
             self.count = getattr(self, "count", 0) + 1
             return (x * torch.nan if self.count == 2 else x), context
 
-    rule = live_rule(Broken(loops=6), name, np.inf if name == "native" else -np.inf)
+    rule = live_rule(Broken(loops=6), name, 1e300 if name == "native" else -1e300)
     with pytest.raises(NonFiniteError, match=rf"{spoken}.* of example .*-\d+ at loop 2 is NaN"):
         run_live(Broken(loops=6), spiral.work, rule, batch_tokens=90, compact=compact)
+
+
+class Small(Compacting):
+    """On a device that holds so many tokens at once."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(loops=6)
+        self.most = most
+
+    def _require(self, tokens: int) -> None:
+        if tokens > self.most:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    def step(self, state):
+        self._require(state[0].shape[:2].numel())
+        return super().step(state)
+
+    def join(self, states):
+        self._require(sum(x.shape[:2].numel() for x, _ in states))
+        return super().join(states)
+
+
+def test_out_of_memory_halves_the_batches(spiral):
+    readout = named(spiral, "logit_margin")
+    threshold = widest_gap(spiral, readout)
+    rule = live_rule(spiral.model, "logit_margin", threshold)
+    found = run_live(Small(30), spiral.work, rule, batch_tokens=100)
+    assert found.batch_tokens == 25
+    np.testing.assert_array_equal(found.exit_depth, spiral.offline(readout, threshold))
+    assert spiral.live(readout, threshold).batch_tokens == spiral.batch_tokens
+
+
+def test_a_device_too_small_for_one_example_is_said(spiral):
+    rule = live_rule(spiral.model, "logit_margin", 0.0)
+    with pytest.raises(ConfigError, match=r"cpu has not the memory .*; use a larger device"):
+        run_live(Small(2), spiral.work, rule, batch_tokens=100)
+
+
+@pytest.mark.parametrize(("name", "sign"), [("logit_margin", 1), ("entropy", -1), ("native", 1)])
+def test_a_threshold_out_of_reach_reads_nothing(spiral, name, sign):
+    model = Compacting(loops=6)
+    found = run_live(model, spiral.work, live_rule(model, name, sign * np.inf), batch_tokens=90)
+    assert (found.exit_depth == 6).all() and model.rows == 6 * len(spiral.work)
+    assert model.heads == len(spiral.work) and not model.gates
 
 
 def test_nan_logits_at_the_exit_are_named(spiral):

@@ -29,10 +29,11 @@ def assert_near(a: Tensor, b: Tensor) -> None:
     torch.testing.assert_close(a, b, rtol=0, atol=2e-5)
 
 
-@pytest.mark.parametrize("joined", [True, False], ids=["joined", "separate"])
+@pytest.mark.parametrize("path", ["joined", "separate", "lean"])
 @pytest.mark.parametrize("options", SHAPES.values(), ids=SHAPES.keys())
-def test_decoder_agrees_with_a_naive_float64_one(options, joined, monkeypatch):
-    monkeypatch.setattr(decoder_module, "_JOIN_UP_TO", 512 if joined else 0)
+def test_decoder_agrees_with_a_naive_float64_one(options, path, monkeypatch):
+    monkeypatch.setattr(decoder_module, "_JOIN_UP_TO", 512 if path == "joined" else 0)
+    monkeypatch.setattr(decoder_module, "_LEAN_FROM", 0 if path == "lean" else 257)
     decoder = random_decoder(**options)
     weights = {name: t.double().numpy() for name, t in decoder.state_dict().items()}
     hidden, logits = run(decoder.config, weights, ROW, loops=4)
@@ -178,3 +179,13 @@ def test_a_shorter_run_is_the_start_of_a_longer_one():
 def test_ids_that_cannot_be_embedded_are_refused(ids, message):
     with pytest.raises(ConfigError, match=message):
         as_model(random_decoder()).begin(ids)
+
+
+@pytest.mark.parametrize(("width", "lean"), [(256, False), (264, True)])
+def test_wide_models_are_lean_where_nothing_needs_gradients(width, lean):
+    decoder = random_decoder(hidden_size=width)
+    position = torch.arange(5)
+    with torch.no_grad():
+        assert (decoder.batch(((1, 5),), position).scratch is not None) is lean
+    kept = decoder.batch(((1, 5),), position)
+    assert kept.scratch is None and len(kept.layers[0].qkv) == 1

@@ -11,7 +11,8 @@ from trajdiag.models.decoder import OuroDecoder
 
 
 @pytest.fixture(autouse=True)
-def wide_models_are_narrow(monkeypatch):
+def even_narrow_models_are_lean(monkeypatch):
+    monkeypatch.setattr(decoder_module, "_LEAN_FROM", 0)
     monkeypatch.setattr(decoder_module, "_JOIN_UP_TO", 0)
     monkeypatch.setattr(scratch_module, "PIECE", 100)
 

@@ -1,6 +1,7 @@
 """The rows that are in the model together, each at a loop of its own, and what is kept of them."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
@@ -96,7 +97,7 @@ class Pool:
         example = np.flatnonzero(of_units & ~self.done)
         picked = torch.from_numpy(example).to(device)
         assert self.run.compacts is not None
-        with running(f"take() of model {self.run.model.record.name}"):
+        with _running("take", self.run):
             state = self.run.compacts.take(self.state, torch.from_numpy(row).to(device))
         rows, numbers = self.rows[row], self.numbers[example]
         return Pool(
@@ -138,7 +139,7 @@ def join_pools(pools: Sequence[Pool]) -> Pool:
     first = pools[0]
     run = first.run
     assert run.compacts is not None
-    with running(f"join() of model {run.model.record.name}"):
+    with _running("join", run):
         state = run.compacts.join([pool.state for pool in pools])
     rows, numbers, at, done = (
         np.concatenate([getattr(pool, name) for pool in pools])
@@ -173,6 +174,12 @@ def read(run: Run, state: State, places: Places, names: frozenset[str]) -> dict[
         logits = places.gate_logits(run.model, state)
         found |= {name: logits[name] for name in gates}
     return found
+
+
+def _running(method: str, run: Run) -> AbstractContextManager[None]:
+    """Around a method of Compacts, as Checked does with those of LoopedModel."""
+    what = f"{method}() of model {run.model.record.name}"
+    return running(what, passing=(torch.OutOfMemoryError,))
 
 
 def _filled(pools: Sequence[Pool], name: str) -> list[list[Tensor]]:

@@ -36,8 +36,10 @@ class LiveRule:
 
     @property
     def never_leaves(self) -> bool:
-        """Whether everything runs to the last loop, whatever is read."""
-        return math.isnan(self.threshold) or self.first_loop >= self.loops
+        """Whether everything runs to the last loop, whatever is read: values are finite before."""
+        unreachable = math.inf if self.direction == "high" else -math.inf
+        beyond = math.isnan(self.threshold) or self.threshold == unreachable
+        return beyond or self.first_loop >= self.loops
 
     def crosses(self, table: Tensor, loop: Tensor) -> Tensor:
         """bool [example]: whether each is to leave at the loop at which it stands; see Meter."""

@@ -41,6 +41,8 @@ class LiveRun:
     """How often rows were dropped from a batch that went on."""
     refills: int
     """How often rows from the queue joined one."""
+    batch_tokens: int
+    """What a batch might hold: less than was asked for where the device ran out of memory."""
 
 
 def run_live(
@@ -57,15 +59,17 @@ def run_live(
 ) -> LiveRun:
     """Run every example of `work` until `rule`, made for this model, lets it leave.
 
-    A batch holds at most `batch_tokens` tokens. With `compact` finished rows are dropped from it,
-    with `refill` too others take their place; a model that does not implement Compacts is run
-    without either, each batch until its slowest row is done. With neither, batches are those of an
-    extraction whose store has blocks of `block_examples` (None: of one), but for a document whose
-    tokens lie in two blocks, which is run once. `state_pool` is extraction's `pool`.
+    A batch holds at most `batch_tokens` tokens, but for a unit that alone exceeds them; where the
+    device runs out of memory everything is run again with half as many. With `compact` finished
+    rows are dropped from a batch, with `refill` too others take their place; a model that does not
+    implement Compacts is run without either, each batch until its slowest row is done. With
+    neither, batches are those of an extraction whose store has blocks of `block_examples` (None: of
+    one), but for a document whose tokens lie in two blocks, which is run once. `state_pool` is
+    extraction's `pool`.
 
-    Raises ConfigError where the rule reads what the work lacks, and where a model of one's own
-    answers wrongly; NonFiniteError naming the example and the loop where a number that is read is
-    NaN or infinite.
+    Raises ConfigError where the rule reads what the work lacks, where a model of one's own answers
+    wrongly, and where the device has not the memory for one unit; NonFiniteError naming the example
+    and the loop where a number that is read is NaN or infinite.
     """
     if CONTINUATION_GATE in rule.meter.reads and not isinstance(work.decision, Continuations):
         raise ConfigError(
@@ -79,21 +83,36 @@ def run_live(
         rule=rule,
         state_pool=state_pool,
     )
-    found = _Found(run, keep_logits)
-    with torch.inference_mode():
-        queue = Queue(run, batch_tokens, block_examples or len(work))
-        while (pool := queue.first()) is not None:
-            while not pool.done.all():
-                _step(pool, found)
-                pool = _turned_over(pool, queue, found, refill=refill)
-    return found.result()
+    while True:
+        found = _Found(run, keep_logits, batch_tokens)
+        try:
+            _run_through(Queue(run, batch_tokens, block_examples or len(work)), found, refill)
+            return found.result()
+        except torch.OutOfMemoryError as error:
+            if batch_tokens == 1:
+                raise ConfigError(
+                    f"{model.device} has not the memory for the longest of {len(work):,} examples "
+                    "alone; use a larger device, or --dtype bfloat16"
+                ) from error
+        # outside the handler, where what the loops held is let go
+        batch_tokens = min(batch_tokens, int(work.row_length.sum())) // 2 or 1
+        if model.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+
+@torch.inference_mode()
+def _run_through(queue: Queue, found: "_Found", refill: bool) -> None:
+    while (pool := queue.first()) is not None:
+        while not pool.done.all():
+            _step(pool, found)
+            pool = _turned_over(pool, queue, found, refill=refill)
 
 
 class _Found:
     """What is known of each example so far."""
 
-    def __init__(self, run: Run, keep_logits: bool) -> None:
-        self.run, self.keep_logits = run, keep_logits
+    def __init__(self, run: Run, keep_logits: bool, batch_tokens: int) -> None:
+        self.run, self.keep_logits, self.batch_tokens = run, keep_logits, batch_tokens
         self.depth = np.zeros(len(run.work), np.int16)
         device = run.model.device
         self.prediction = torch.full((len(run.work),), -1, device=device)
@@ -126,6 +145,7 @@ class _Found:
             row_loops=self.row_loops,
             compactions=self.compactions,
             refills=self.refills,
+            batch_tokens=self.batch_tokens,
         )
 
 

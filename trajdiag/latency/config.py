@@ -25,7 +25,7 @@ class LatencyConfig:
     """The examples that are run: test, val or fit."""
     examples: int = 2048
     """The most that are run in batches, drawn by --seed."""
-    singles: int = 64
+    singles: int = 32
     """The most of these that are run one at a time too."""
     repeats: int = 5
     """How often everything is timed."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from trajdiag.extraction import extract
     from trajdiag.gates.frozen_fit import fit_gate
     from trajdiag.gates.gate import load_gate
+    from trajdiag.latency.measuring import measure_latency
     from trajdiag.models.registry import load_model
     from trajdiag.models.tracing import trace
     from trajdiag.scoring.stores import score
@@ -37,6 +38,7 @@ _HOMES = {
     "load_model": ("trajdiag.models.registry", "load_model"),
     "load_readout": ("trajdiag.deployment.readout_file", "load_readout"),
     "make_task": ("trajdiag.tasks.registry", "make_task"),
+    "measure_latency": ("trajdiag.latency.measuring", "measure_latency"),
     "open": ("trajdiag.store.reader", "open_store"),
     "report": ("trajdiag.batch_report", "report"),
     "score": ("trajdiag.scoring.stores", "score"),
@@ -59,6 +61,7 @@ __all__ = [
     "load_model",
     "load_readout",
     "make_task",
+    "measure_latency",
     "open",
     "report",
     "score",

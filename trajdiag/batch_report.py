@@ -1,5 +1,6 @@
 """Stores to a report folder: diagnose them together and render what was found."""
 
+import dataclasses
 import hashlib
 import os
 from collections.abc import Callable, Iterable
@@ -8,10 +9,12 @@ from typing import Any
 
 from trajdiag.cachedir import reports_folder
 from trajdiag.diagnosis.diagnosing import diagnose
+from trajdiag.latency.saved import saved_latency
 from trajdiag.reporting.folder import require_usable, write_report
 from trajdiag.reporting.names import visible
+from trajdiag.results import LatencyRow
 from trajdiag.scoring.stores import StoreLike, open_stores
-from trajdiag.store.reader import open_store
+from trajdiag.store.reader import Store, open_store
 
 
 def report(
@@ -24,7 +27,8 @@ def report(
     progress: Callable[[str], None] = lambda line: None,
     **options: Any,
 ) -> Path:
-    """Diagnose `stores` and write the report; gives the path of report.html.
+    """Diagnose `stores` and write the report, with what `latency` has measured on them; gives the
+    path of report.html.
 
     The folder is `output`, or one in the cache named after the stores; a report already there is
     replaced, any other content refused, before anything is computed. `progress` is told what is
@@ -33,14 +37,35 @@ def report(
     """
     cache_dir = options.get("cache_dir")
     opened = open_stores(stores, cache_dir)
+    compared = opened if reference is None else [*opened, open_store(reference, cache_dir)]
     if output is None:
-        compared = opened if reference is None else [*opened, open_store(reference, cache_dir)]
         output = reports_folder(cache_dir) / report_name([s.name for s in compared])
     require_usable(output)
+    latency = _latency(compared, cache_dir, progress)
     results = diagnose(opened, reference, command=command, progress=progress, **options)
+    results = dataclasses.replace(results, latency=latency)
     for sentence in results.verdict:
         progress(visible(sentence))
     return write_report(results, output, title) / "report.html"
+
+
+def _latency(
+    stores: Iterable[Store],
+    cache_dir: str | os.PathLike[str] | None,
+    progress: Callable[[str], None],
+) -> list[LatencyRow]:
+    """What was measured on the stores; `progress` is told what is left out."""
+    found: list[LatencyRow] = []
+    for store in {store.name: store for store in stores}.values():
+        rows, stale = saved_latency(store, cache_dir)
+        found += rows
+        if stale:
+            progress(
+                f"left out, since it was measured on another store named {store.name} or cannot be "
+                f"read: latency of {', '.join(stale)}; measure it again with `trajdiag latency "
+                f"{store.name} --readout {stale[0]}`"
+            )
+    return found
 
 
 def report_name(stores: Iterable[str]) -> str:

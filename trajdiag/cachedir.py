@@ -50,6 +50,11 @@ def readouts_folder(store_name: str, cache_dir: str | os.PathLike[str] | None = 
     return cache_root(cache_dir) / "readouts" / store_name
 
 
+def latency_folder(store_name: str, cache_dir: str | os.PathLike[str] | None = None) -> Path:
+    """Home of what was measured of readouts run live on the store of this name."""
+    return cache_root(cache_dir) / "latency" / store_name
+
+
 def reports_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
     """Home of reports."""
     return cache_root(cache_dir) / "reports"

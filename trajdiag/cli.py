@@ -46,6 +46,7 @@ _VERBS = {
     "fit-gate": "Fit a halting gate on a store's frozen states.",
     "score": "Score every readout of one or more stores.",
     "report": "Diagnose stores and write the report.",
+    "latency": "Run a readout live and measure what early exit saves.",
     "show": "Show what a store holds.",
     "list": "List models, tasks, readouts, stores or gates.",
 }

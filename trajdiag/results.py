@@ -199,6 +199,32 @@ class ReplicaRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LatencyRow:
+    """One measured number about a readout that was run live; see docs/statistics.md, Latency."""
+
+    store: str
+    readout: str
+    threshold: float | None
+    """In the readout's unit; None never leaves."""
+    context: str
+    """What the tokens before an example's own had run: `full`, all loops."""
+    batch: str
+    """`batched`, or `one` example at a time."""
+    device: str
+    """A GPU's name, or the CPU and its threads."""
+    metric: str
+    value: float | None
+    """None where it is not defined."""
+    low: float | None
+    high: float | None
+    """Quartiles over the repeats; None for what is not a time."""
+    unit: str
+    """Times, losses and FLOPs are those of an example, on average."""
+    n: int
+    """Examples that were run."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     """A named conclusion, with the numbers that carry it."""
 
@@ -217,7 +243,7 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """All tables of one run of score, diagnose or report."""
+    """All tables of one run of score, diagnose, report or latency."""
 
     stores: list[StoreRow] = field(default_factory=list)
     readouts: list[ReadoutRow] = field(default_factory=list)
@@ -229,6 +255,7 @@ class Results:
     quality: list[QualityRow] = field(default_factory=list)
     reliability: list[ReliabilityRow] = field(default_factory=list)
     replicas: list[ReplicaRow] = field(default_factory=list)
+    latency: list[LatencyRow] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     verdict: list[str] = field(default_factory=list)
     """Three sentences at most."""
@@ -283,6 +310,7 @@ ROW_TYPES = {
     "quality": QualityRow,
     "reliability": ReliabilityRow,
     "replicas": ReplicaRow,
+    "latency": LatencyRow,
     "findings": Finding,
 }
 """The row type of every table of Results."""

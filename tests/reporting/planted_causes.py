@@ -1,6 +1,6 @@
 """Planted parts of regret, paired differences and replicas."""
 
-from trajdiag.results import ComparisonRow, DiagnosisRow, ReplicaRow, Results
+from trajdiag.results import ComparisonRow, DiagnosisRow, LatencyRow, ReplicaRow, Results
 
 REGRET = {
     "trajectory_regret": (0.021, 0.005),
@@ -108,5 +108,40 @@ def _replicas(results: Results, stores: str) -> None:
                     high=high,
                     n_reached=reached,
                     n=2,
+                )
+            )
+
+
+def add_latency(results: Results, store: str) -> None:
+    """One readout, run live in batches and one example at a time."""
+    for batch, speedup in (("batched", 1.77), ("one", 0.63)):
+        for metric, value, low, high, unit in (
+            ("depth", 2.471, None, None, "loops"),
+            ("accuracy", 0.942, None, None, "share"),
+            ("accuracy/full", 0.95, None, None, "share"),
+            ("speedup", speedup, speedup - 0.1, speedup + 0.1, "ratio"),
+            ("speedup/ideal", 2.0235, None, None, "ratio"),
+            ("lost/fixed", 0.026, 0.02, 0.03, "share of full"),
+            ("lost/readout", 0.069, 0.06, 0.07, "share of full"),
+            ("lost/rest", -0.024, -0.03, -0.02, "share of full"),
+            ("cost/loop", 0.0452, 0.04, 0.05, "ms"),
+            ("flops/full", 2.9e6, None, None, "FLOPs"),
+            ("flops/live", 1.45e6, None, None, "FLOPs"),
+            ("differing/depth", 3, None, None, "examples"),
+        ):
+            results.latency.append(
+                LatencyRow(
+                    store=store,
+                    readout="top1",
+                    threshold=0.973,
+                    context="full",
+                    batch=batch,
+                    device="cpu, 1 thread",
+                    metric=metric,
+                    value=value,
+                    low=low,
+                    high=high,
+                    unit=unit,
+                    n=2000,
                 )
             )

@@ -121,7 +121,7 @@ class SavedReadout:
         UnknownNameError for a store that there is not.
         """
         store = open_store(store, self._home if cache_dir is None else cache_dir)
-        values = self._readout(store).values(store, split)
+        values = self.readout_of(store).values(store, split)
         first = max(self.first_loop, self.min_depth)
         return exit_depth(values, self.point.threshold, self.direction, first)
 
@@ -131,7 +131,8 @@ class SavedReadout:
         above = self.path.absolute().parents
         return above[2] if len(above) > 2 and above[1].name == "readouts" else None
 
-    def _readout(self, store: Store) -> Readout:
+    def readout_of(self, store: Store) -> Readout:
+        """Its values on `store`, but for the least depth. Raises as `exit_depth` does."""
         if self.kind == "signal" and self.name not in store.signal_names:
             raise ReadoutError(
                 f"store {store.name} has no signal {self.name}, which readout {self.path} reads; "

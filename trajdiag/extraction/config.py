@@ -5,7 +5,7 @@ import os
 import re
 import shlex
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, get_type_hints
 
 from trajdiag.errors import ConfigError
 from trajdiag.extraction.scheduler import scheduled_shard
@@ -21,6 +21,8 @@ Launcher = Literal["local", "ray"]
 _MOST = 2**31
 _HOW = ("overwrite", "shards", "shard", "launcher", "workers")
 """Options that say nothing of what is made."""
+_COMMAND = "trajdiag extract "
+_CALL = "# in Python, by trajdiag.extract with "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,6 +167,36 @@ class ExtractConfig:
             else:
                 words += [f"--{flag}", str(value)]
         return shlex.join(words)
+
+    def call(self) -> str:
+        """The call in Python, of a model or a task that has no name, as a comment in a shell."""
+        return _CALL + self.command().removeprefix(_COMMAND)
+
+    @classmethod
+    def from_line(cls, line: str) -> "ExtractConfig":
+        """The options that a line of `command` or of `call` says. Raises ConfigError for any
+        other."""
+        try:
+            words = iter(shlex.split(line.removeprefix(_CALL).removeprefix(_COMMAND)))
+            options: dict[str, Any] = {}
+            kinds = get_type_hints(cls)
+            for word in words:
+                name, _, key = word.removeprefix("--").replace("-", "_").partition(".")
+                if key:
+                    options.setdefault(name, {})[key] = next(words)
+                elif kinds.get(name.removeprefix("no_")) is bool:
+                    options[name.removeprefix("no_")] = not name.startswith("no_")
+                else:
+                    options[name] = _parsed(kinds[name], next(words))
+            return cls(**options)
+        except (KeyError, StopIteration, TypeError, ValueError) as error:
+            raise ConfigError(f"not a command of trajdiag extract: {line!r:.200}") from error
+
+
+def _parsed(kind: Any, text: str) -> Any:
+    """An option of this type, whose text stands on a command line."""
+    number = next((number for number in (int, float) if number in (kind, *get_args(kind))), None)
+    return text if number is None else number(text)
 
 
 def _default(option: "dataclasses.Field[Any]") -> Any:

@@ -80,7 +80,7 @@ def prepare(config: ExtractConfig, model: LoopedModel | None, task: AnyTask | No
 
     Raises TrajdiagError where they cannot be had, or do not go together.
     """
-    command = config.command() if model is None and task is None else _call(config)
+    command = config.command() if model is None and task is None else config.call()
     if model is None:
         model = load_model(
             config.model,
@@ -213,12 +213,6 @@ def _record(config: ExtractConfig, model: LoopedModel, task: AnyTask, command: s
         commands=[command],
         created=datetime.now(UTC).isoformat(timespec="microseconds"),
     )
-
-
-def _call(config: ExtractConfig) -> str:
-    """The call in Python, of a model or a task that has no name, as a comment in a shell."""
-    given = config.command().removeprefix("trajdiag extract ")
-    return f"# in Python, by trajdiag.extract with {given}"
 
 
 def _of_text(config: ExtractConfig, model: LoopedModel) -> dict[str, Any]:

@@ -114,8 +114,8 @@ def tokenizer_of(model: LoopedModel, task: AnyTask) -> Tokenizer:
 
 def plan(config: ExtractConfig, model: LoopedModel, task: AnyTask, loops: int, dtype: str) -> Plan:
     """Everything but the forward. Raises ConfigError where the task does not hold together."""
-    rule = LengthRule(longest=model.max_positions, rule=config.too_long)
-    work = _work(config, model, task, rule)
+    rule = length_rule(config, model)
+    work = work_of(config, model, task, rule)
     kept = vocabulary.Kept(logits=None, said="")
     whole = isinstance(work.decision, Classes) and work.decision.ids is None
     classes = _classes(work, model)
@@ -155,7 +155,13 @@ def plan(config: ExtractConfig, model: LoopedModel, task: AnyTask, loops: int, d
     )
 
 
-def _work(config: ExtractConfig, model: LoopedModel, task: AnyTask, rule: LengthRule) -> Work:
+def length_rule(config: ExtractConfig, model: LoopedModel) -> LengthRule:
+    """What becomes of rows that are longer than the model takes."""
+    return LengthRule(longest=model.max_positions, rule=config.too_long)
+
+
+def work_of(config: ExtractConfig, model: LoopedModel, task: AnyTask, rule: LengthRule) -> Work:
+    """The task in the model's tokens. Raises ConfigError where it does not hold together."""
     if isinstance(task, QuestionTask):
         encode = Encoder(tokenizer_of(model, task), model.vocab_size)
         return question_work(task, encode, rule, inputs=config.inputs)

@@ -1,7 +1,7 @@
 """What there is to run: rows of tokens, and what each example reads of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -97,6 +97,47 @@ class Work:
         first = np.searchsorted(self.unit_examples, examples.start, side="right") - 1
         last = np.searchsorted(self.unit_examples, examples.stop, side="left")
         return np.arange(first, last)
+
+    def examples(self, units: np.ndarray) -> np.ndarray:
+        """int64 [example]: the examples of these units, in their order."""
+        return ranges(self.unit_examples[units], self.unit_examples[units + 1])
+
+    def only(self, units: np.ndarray) -> "Work":
+        """The work of these units alone, int64 ascending, all numbered anew."""
+        examples = self.examples(units)
+        rows = ranges(self.unit_rows[units], self.unit_rows[units + 1])
+        return Work(
+            tokens=self.tokens[ranges(self.row_start[rows], self.row_start[rows + 1])],
+            row_start=starts(self.row_length[rows]),
+            unit_rows=starts(np.diff(self.unit_rows)[units]),
+            unit_examples=starts(np.diff(self.unit_examples)[units]),
+            row=np.searchsorted(rows, self.row[examples]),
+            at=self.at[examples],
+            decision=_decision_of(self.decision, examples, rows),
+            columns=self.columns.only(examples),
+            class_names=self.class_names,
+        )
+
+
+def _decision_of(decision: Decision, examples: np.ndarray, rows: np.ndarray) -> Decision:
+    """The decisions of these examples, which are read in these rows, ascending."""
+    if isinstance(decision, Classes):
+        return decision
+    if isinstance(decision, Letters):
+        return Letters(ids=decision.ids[examples])
+    entry = decision.entry[examples]
+    kept = entry[entry >= 0]
+    renumbered = np.full_like(entry, -1)
+    renumbered[entry >= 0] = np.arange(len(kept))
+    return replace(
+        decision,
+        entry=renumbered,
+        row=np.searchsorted(rows, decision.row[kept]),
+        at=decision.at[kept],
+        tokens=decision.tokens[ranges(decision.start[kept], decision.start[kept + 1])],
+        start=starts(decision.length[kept]),
+        chars=decision.chars[kept],
+    )
 
 
 def starts(counts: Sequence[int] | np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from trajdiag.reporting import (
     comparison_tables,
+    latency_tables,
     quality_tables,
     regret_tables,
     replica_tables,
@@ -65,6 +66,7 @@ def contents(board: Board, title: str) -> dict[str, Any]:
             if (found := quality_tables.quality(board, store))
         ],
         "replicas": replica_tables.replicas(board),
+        "latency": latency_tables.latency(board),
         "provenance": [(row, tables.provenance(row)) for row in stores.values()],
         "config": visible_json(board.results.config),
         "readout_label": readout_label,

@@ -45,6 +45,18 @@ class Columns:
     def __len__(self) -> int:
         return len(self.target)
 
+    def only(self, examples: np.ndarray) -> "Columns":
+        """Those of these examples, int64 [example]."""
+        return Columns(
+            target=self.target[examples],
+            difficulty=self.difficulty[examples],
+            group=self.group[examples],
+            split=self.split[examples],
+            id=self.id[examples],
+            input=None if self.input is None else self.input[examples],
+            covariates={name: column[examples] for name, column in self.covariates.items()},
+        )
+
     def arrays(self) -> dict[str, tuple[ArraySpec, np.ndarray]]:
         """Spec and values of each column, by its name in the store."""
         values: dict[str, tuple[str, np.ndarray | None]] = {

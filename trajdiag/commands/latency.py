@@ -1,0 +1,103 @@
+"""`trajdiag latency`: what early exit saves, as tables or JSON."""
+
+import dataclasses
+import shlex
+import sys
+from collections.abc import Mapping
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.markup import escape
+from rich.table import Table
+
+from trajdiag.commands.console import print_table, say_store, to_stderr
+from trajdiag.latency.config import LatencyConfig
+from trajdiag.latency.measuring import measure_latency
+from trajdiag.results import LatencyRow, Results
+
+_SAVED = (
+    ("depth", "loops", 1, 2),
+    ("accuracy", "accuracy %", 100, 1),
+    ("accuracy/full", "full depth %", 100, 1),
+    ("speedup", "speed-up", 1, 2),
+    ("speedup/ideal", "ideal", 1, 2),
+    ("speedup/share-of-ideal", "of ideal %", 100, 0),
+    ("lost/fixed", "lost to fixed %", 100, 1),
+    ("lost/readout", "to readout %", 100, 1),
+    ("lost/rest", "to the rest %", 100, 1),
+    ("differing/depth", "exits unlike offline", 1, 0),
+)
+"""Metric, heading, factor, decimals."""
+_COST = (
+    ("full", "full depth", 1, 4),
+    ("live", "live", 1, 4),
+    ("cost/fixed", "fixed", 1, 4),
+    ("cost/loop", "a loop", 1, 4),
+    ("cost/readout", "a reading", 1, 4),
+    ("cost/rms", "rms", 1, 4),
+    ("cost/r2", "R²", 1, 3),
+    ("flops/full", "MFLOPs full", 1e-6, 3),
+    ("flops/live", "live", 1e-6, 3),
+    ("flops/readout", "of it readout", 1e-6, 3),
+)
+_SPREAD = ("speedup", "full", "live")
+"""What is shown with its quartiles."""
+
+
+def latency(
+    store: Annotated[
+        str | None, Parameter(help="Name or path; the newest complete one by default.")
+    ] = None,
+    *,
+    json_output: Annotated[
+        bool, Parameter(name="--json", negative=(), help="Print the rows as one JSON document.")
+    ] = False,
+    options: Annotated[LatencyConfig, Parameter(name="*")] = LatencyConfig(),  # noqa: B008
+) -> None:
+    """Run readouts live, loop by loop, on a store's own model and examples, beside full depth.
+
+    The first table: mean exit depth and accuracy, the speed-up measured (with the quartiles of its
+    repeats) and the ideal one, T by the mean depth; what is lost against the ideal, in shares of
+    full depth's time, to what is paid whatever the depth, to computing the readout, and to all
+    else; and how many exits differ from those that the store predicts. The second: milliseconds an
+    example, as `fixed + loops x a loop + readings x a reading`, and matrix products. In batches,
+    then one example at a time. The numbers are kept, and `report` shows them.
+    """
+    say_store([] if store is None else [store], options.cache_dir)
+    results = measure_latency(
+        store,
+        command=shlex.join(["trajdiag", *sys.argv[1:]]),
+        progress=to_stderr,
+        **{field.name: getattr(options, field.name) for field in dataclasses.fields(options)},
+    )
+    if json_output:
+        sys.stdout.write(results.to_json())
+        return
+    of = f"{escape(results.config['store'])}, {results.config['device']}"
+    print_table(_table(f"{of}: what early exit saves", results, _SAVED))
+    print_table(_table(f"{of}: what an example costs, ms", results, _COST))
+
+
+def _table(title: str, results: Results, columns: tuple[tuple[str, str, float, int], ...]) -> Table:
+    table = Table(title=title, title_justify="left")
+    for heading in ("readout", "batch"):
+        table.add_column(heading)
+    for _, heading, _, _ in columns:
+        table.add_column(heading, justify="right", no_wrap=True)
+    lines: dict[tuple[str, float | None, str], dict[str, LatencyRow]] = {}
+    for row in results.latency:
+        lines.setdefault((row.readout, row.threshold, row.batch), {})[row.metric] = row
+    for (readout, _, batch), cells in lines.items():
+        shown = [_cell(cells, metric, factor, decimals) for metric, _, factor, decimals in columns]
+        table.add_row(escape(readout), batch, *shown)
+    return table
+
+
+def _cell(cells: Mapping[str, LatencyRow], metric: str, factor: float, decimals: int) -> str:
+    row = cells[metric]
+    if row.value is None:
+        return "-"
+    shown = f"{row.value * factor:.{decimals}f}"
+    if metric not in _SPREAD or row.low is None or row.high is None:
+        return shown
+    return f"{shown} [{row.low * factor:.{decimals}f}, {row.high * factor:.{decimals}f}]"

@@ -1,0 +1,73 @@
+"""What `latency` can be told."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from trajdiag.errors import ConfigError
+from trajdiag.names import require_kind
+
+Split = Literal["test", "val", "fit"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatencyConfig:
+    """What is measured, and how."""
+
+    readout: tuple[str, ...] | None = None
+    """A readout file (NAME.json, as `score --target` saves it), a signal, native, native-released,
+    native-continuation, fixed, or a gate fitted on the store; may be repeated. When absent: by
+    their area on val the best signal and the best fitted gate, and the model's own gate."""
+    threshold: tuple[float, ...] | None = None
+    """The threshold of each --readout, in its order; nan never leaves. When absent a file's own,
+    else the least val depth within half a point of the last loop's val accuracy."""
+    split: Split = "test"
+    """The examples that are run: test, val or fit."""
+    examples: int = 2048
+    """The most that are run in batches, drawn by --seed."""
+    singles: int = 32
+    """The most of these that are run one at a time too."""
+    repeats: int = 5
+    """How often everything is timed."""
+    batch_tokens: int | None = None
+    """Tokens in a batch, padding included; the extraction's when absent."""
+    min_depth: int = 1
+    """The first loop at which a readout given by its name may leave."""
+    seed: int = 0
+    """Seed of the draw of examples."""
+    model: str | None = None
+    """The model, where the store's own command cannot find it again."""
+    task: str | None = None
+    """The task, likewise."""
+    device: str = "auto"
+    """cpu, cuda, or auto: a GPU where there is one."""
+    cache_dir: str | None = None
+    """Root of the cache in which stores and gates are found, and the numbers kept."""
+
+    def __post_init__(self) -> None:
+        for option in ("readout", "threshold"):
+            if isinstance(getattr(self, option), str | int | float):
+                raise ConfigError(f"{option} must be a list, one for each readout")
+        require_kind(self, int, "examples", "singles", "repeats", "min_depth", "seed")
+        if self.split not in get_args(Split):
+            raise ConfigError(f"split must be test, val or fit, got {self.split!r}")
+        for option, least in (("examples", 1), ("singles", 1), ("repeats", 1), ("seed", 0)):
+            if getattr(self, option) < least:
+                raise ConfigError(f"{option} must be {least} or more, got {getattr(self, option)}")
+        if self.batch_tokens is not None and self.batch_tokens < 1:
+            raise ConfigError(f"batch_tokens must be 1 or more, got {self.batch_tokens}")
+        readouts = 0 if self.readout is None else len(self.readout)
+        if self.threshold is not None and len(self.threshold) != readouts:
+            raise ConfigError(
+                f"give a threshold for each readout, in their order: {readouts} readouts and "
+                f"{len(self.threshold)} thresholds came"
+            )
+
+    def threshold_of(self, number: int) -> float | None:
+        """The threshold that is given for readout `number`, from 0."""
+        return None if self.threshold is None else float(self.threshold[number])
+
+
+def plain_threshold(threshold: float) -> float | None:
+    """For rows: None never leaves."""
+    return None if math.isnan(threshold) else threshold

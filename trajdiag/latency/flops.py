@@ -1,0 +1,119 @@
+"""Floating-point operations of matrix products, as they are run: a multiplication and an addition
+count as two.
+
+Counted are the products that PyTorch dispatches, whatever the family; what is done element by
+element (norms, rotations, softmax, signals) is not, nor are boosted trees.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import (
+    FlopCounterMode,
+    addmm_flop,
+    baddbmm_flop,
+    sdpa_flop_count,
+)
+
+from trajdiag.models.base import Compacts, LoopedModel, Positions, State
+
+Given = TypeVar("Given")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flops:
+    """What one run took."""
+
+    whole: int
+    loops: int
+    """Of these, what beginning and stepping took."""
+
+
+def count_flops(model: LoopedModel, run: Callable[[LoopedModel], Given]) -> tuple[Flops, Given]:
+    """What `run`, called once with a model that stands in for `model`, takes, and what it gives."""
+    with FlopCounterMode(display=False, custom_mapping=_MORE) as counter:
+        kind = _CountedCompacts if isinstance(model, Compacts) else _Counted
+        counted = kind(model, counter)
+        found = run(counted)
+        return Flops(whole=counter.get_total_flops(), loops=counted.loop_flops), found
+
+
+class _Counted(LoopedModel):
+    """`model`, and what its beginning and stepping has taken."""
+
+    def __init__(self, model: LoopedModel, counter: FlopCounterMode) -> None:
+        self._model, self._counter, self.loop_flops = model, counter, 0
+        self.record, self.loops = model.record, model.loops
+        self.d_model, self.vocab_size = model.d_model, model.vocab_size
+        self.has_gate, self.padding = model.has_gate, model.padding
+        self.device, self.dtype = model.device, model.dtype
+        self.max_positions, self.tokenizer = model.max_positions, model.tokenizer
+
+    def begin(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+    ) -> State:
+        with self._counting():
+            return self._model.begin(input_ids, attention_mask, position_ids)
+
+    def step(self, state: State) -> State:
+        with self._counting():
+            return self._model.step(state)
+
+    def hidden(self, state: State, at: Positions | None = None) -> Tensor:
+        return self._model.hidden(state, at)
+
+    def head_input(self, state: State, at: Positions | None = None) -> Tensor:
+        return self._model.head_input(state, at)
+
+    def head(self, head_input: Tensor) -> Tensor:
+        return self._model.head(head_input)
+
+    def gate_logit(self, state: State, at: Positions | None = None) -> Tensor | None:
+        return self._model.gate_logit(state, at)
+
+    @contextmanager
+    def _counting(self) -> Iterator[None]:
+        before = self._counter.get_total_flops()
+        yield
+        self.loop_flops += self._counter.get_total_flops() - before
+
+
+class _CountedCompacts(_Counted):
+    _model: Any
+
+    def take(self, state: State, rows: Tensor) -> State:
+        return self._model.take(state, rows)
+
+    def join(self, states: Sequence[State]) -> State:
+        return self._model.join(states)
+
+
+def _attention(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
+    return sdpa_flop_count(query, key, value)
+
+
+def _matrix_vector(matrix: Any, vector: Any, *_: Any, **__: Any) -> int:
+    return 2 * prod(matrix)
+
+
+def _added_matrix_vector(start: Any, matrix: Any, vector: Any, *_: Any, **__: Any) -> int:
+    return 2 * prod(matrix)
+
+
+_ATEN = torch.ops.aten
+_MORE: dict[Any, Any] = {
+    _ATEN._scaled_dot_product_flash_attention_for_cpu: _attention,
+    _ATEN.baddbmm_: baddbmm_flop,
+    _ATEN.addmm_: addmm_flop,
+    _ATEN.mv: _matrix_vector,
+    _ATEN.addmv: _added_matrix_vector,
+}
+"""Products that FlopCounterMode does not know by itself."""

@@ -1,0 +1,96 @@
+"""What was measured, as tidy rows."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from trajdiag.latency.config import plain_threshold
+from trajdiag.latency.cost import Cost, Lost
+from trajdiag.latency.measured import Measured, Span, span
+from trajdiag.results import LatencyRow
+
+FULL = "full"
+"""The context in which everything before an example's decision had run all loops."""
+
+
+def latency_rows(measured: Measured, store: str, device: str) -> list[LatencyRow]:
+    """Every number about one readout on one side."""
+    found: list[LatencyRow] = []
+
+    def add(metric: str, unit: str, value: float | Span | None) -> None:
+        many = value if isinstance(value, Span) else None
+        plain = many.value if many else value
+        assert not isinstance(plain, Span)
+        found.append(
+            LatencyRow(
+                store=store,
+                readout=measured.chosen.readout.name,
+                threshold=plain_threshold(measured.chosen.threshold),
+                context=FULL,
+                batch=measured.batch,
+                device=device,
+                metric=metric,
+                value=None if plain is None or not math.isfinite(plain) else plain,
+                low=many.low if many else None,
+                high=many.high if many else None,
+                unit=unit,
+                n=measured.examples,
+            )
+        )
+
+    live, offline, agreement = measured.live, measured.offline, measured.agreement
+    speedup, ideal = measured.speedup, measured.ideal
+    add("full", "ms", _scaled(span(measured.full_seconds), 1e3))
+    add("live", "ms", _scaled(span(measured.live_seconds), 1e3))
+    add("speedup", "ratio", speedup)
+    add("speedup/ideal", "ratio", ideal)
+    add("speedup/share-of-ideal", "share", _scaled(speedup, 1 / ideal))
+    for name, of in _LOST.items():
+        add(name, "share of full", _around(of(measured.lost), [of(x) for x in measured.losses]))
+    for name, of in _COST.items():
+        value = _around(of(measured.cost), [of(cost) for cost in measured.costs])
+        add(name, "ms", _scaled(value, 1e3))
+    add("cost/r2", "share", measured.cost.r2)
+    add("cost/rms", "ms", 1e3 * measured.cost.rms)
+    add("readings", "readings", measured.readings)
+    n, full, took = measured.examples, measured.full_flops, measured.live_flops
+    add("flops/full", "FLOPs", full.whole / n)
+    add("flops/live", "FLOPs", took.whole / n)
+    # what is neither a loop nor the head that full depth needs too
+    add("flops/readout", "FLOPs", (took.whole - took.loops - (full.whole - full.loops)) / n)
+    add("row-loops", "loops", live.row_loops)
+    add("compactions", "times", live.compactions)
+    add("refills", "times", live.refills)
+    add("depth", "loops", measured.depth)
+    add("depth/offline", "loops", float(offline.depth.mean()))
+    add("accuracy", "share", float((live.prediction == offline.target).mean()))
+    add("accuracy/offline", "share", float((offline.prediction == offline.target).mean()))
+    add("accuracy/full", "share", float((measured.full_prediction == offline.target).mean()))
+    add("differing/depth", "examples", agreement.depth)
+    add("differing/prediction", "examples", agreement.prediction)
+    add("differing/distance", measured.chosen.readout.unit, agreement.distance)
+    return found
+
+
+_LOST: dict[str, Callable[[Lost], float]] = {
+    "lost": lambda lost: lost.whole,
+    "lost/fixed": lambda lost: lost.fixed,
+    "lost/readout": lambda lost: lost.reading,
+    "lost/rest": lambda lost: lost.rest,
+}
+_COST: dict[str, Callable[[Cost], float]] = {
+    "cost/fixed": lambda cost: cost.fixed,
+    "cost/loop": lambda cost: cost.loop,
+    "cost/readout": lambda cost: cost.reading,
+}
+
+
+def _around(value: float, repeats: list[float]) -> Span:
+    """`value`, which is of the medians, and the quartiles of what each repeat gives."""
+    low, high = np.quantile(repeats, [0.25, 0.75])
+    return Span(value=value, low=float(low), high=float(high))
+
+
+def _scaled(of: Span, factor: float) -> Span:
+    return Span(value=of.value * factor, low=of.low * factor, high=of.high * factor)

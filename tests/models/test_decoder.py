@@ -183,7 +183,7 @@ def test_ids_that_cannot_be_embedded_are_refused(ids, message):
 
 @pytest.mark.parametrize(("width", "lean"), [(256, False), (264, True)])
 def test_wide_models_are_lean_where_nothing_needs_gradients(width, lean):
-    decoder = random_decoder(hidden_size=width)
+    decoder = random_decoder(d_model=width)
     position = torch.arange(5)
     with torch.no_grad():
         assert (decoder.batch(((1, 5),), position).scratch is not None) is lean

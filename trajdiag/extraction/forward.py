@@ -11,7 +11,7 @@ from trajdiag.extraction.batching import Batch, batch_of
 from trajdiag.extraction.config import Pool
 from trajdiag.extraction.decisions import HEAD_NUMBERS, Decisions
 from trajdiag.extraction.places import places_of
-from trajdiag.extraction.work import Work, ranges
+from trajdiag.extraction.work import Work
 from trajdiag.models.base import LoopedModel, State
 from trajdiag.store.recorder import Trajectories
 
@@ -47,7 +47,7 @@ def run_loops(
     model: LoopedModel, work: Work, units: np.ndarray, examples: range, reading: Reading
 ) -> LoopReadings:
     """Run ascending `units` together and read those of their examples that are in `examples`."""
-    numbers = ranges(work.unit_examples[units], work.unit_examples[units + 1])
+    numbers = work.examples(units)
     numbers = numbers[(numbers >= examples.start) & (numbers < examples.stop)]
     batch = batch_of(work, units)
     places = places_of(work, numbers, batch.rows, model.device)

@@ -24,15 +24,6 @@ class Offline:
     target: NDArray[np.int64]
     """[example]."""
 
-    def only(self, examples: NDArray[np.int64]) -> "Offline":
-        """Of these examples alone."""
-        return Offline(
-            values=self.values[examples],
-            depth=self.depth[examples],
-            prediction=self.prediction[examples],
-            target=self.target[examples],
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement:

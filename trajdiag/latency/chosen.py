@@ -20,10 +20,9 @@ from trajdiag.metrics.frontier import Frontier, frontier
 from trajdiag.models.base import LoopedModel
 from trajdiag.readout import Readout, list_readouts
 from trajdiag.readout_registry import EXPECTED
+from trajdiag.scoring.stores import ScoreConfig
 from trajdiag.store.reader import Store
 
-SLACK = 0.005
-"""The share of val accuracy that a threshold chosen here may give up against the last loop."""
 _NO_RULES = f"Hindsight is no rule, nor is {EXPECTED}, which reads the gate at later loops"
 
 
@@ -121,7 +120,7 @@ def _best(readouts: Sequence[Readout], val: _Val) -> list[Readout]:
 
 def _at_final(readout: Readout, val: _Val) -> Chosen:
     points = val.frontier(readout)
-    point = points.least_depth(float(val.correct[:, -1].mean()) - SLACK)
+    point = points.least_depth(float(val.correct[:, -1].mean()) - ScoreConfig.slack)
     assert point is not None  # running to the last loop reaches it
     threshold = float(points.threshold[point])
     never = ", where nothing leaves early" if math.isnan(threshold) else ""

@@ -1,6 +1,5 @@
 """What `latency` can be told."""
 
-import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -66,8 +65,3 @@ class LatencyConfig:
     def threshold_of(self, number: int) -> float | None:
         """The threshold that is given for readout `number`, from 0."""
         return None if self.threshold is None else float(self.threshold[number])
-
-
-def plain_threshold(threshold: float) -> float | None:
-    """For rows: None never leaves."""
-    return None if math.isnan(threshold) else threshold

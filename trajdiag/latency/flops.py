@@ -20,7 +20,8 @@ from torch.utils.flop_counter import (
     sdpa_flop_count,
 )
 
-from trajdiag.models.base import Compacts, LoopedModel, Positions, State
+from trajdiag.models.base import Compacts, LoopedModel, State
+from trajdiag.models.checked import Checked
 
 Given = TypeVar("Given")
 
@@ -43,16 +44,12 @@ def count_flops(model: LoopedModel, run: Callable[[LoopedModel], Given]) -> tupl
         return Flops(whole=counter.get_total_flops(), loops=counted.loop_flops), found
 
 
-class _Counted(LoopedModel):
+class _Counted(Checked):
     """`model`, and what its beginning and stepping has taken."""
 
     def __init__(self, model: LoopedModel, counter: FlopCounterMode) -> None:
-        self._model, self._counter, self.loop_flops = model, counter, 0
-        self.record, self.loops = model.record, model.loops
-        self.d_model, self.vocab_size = model.d_model, model.vocab_size
-        self.has_gate, self.padding = model.has_gate, model.padding
-        self.device, self.dtype = model.device, model.dtype
-        self.max_positions, self.tokenizer = model.max_positions, model.tokenizer
+        super().__init__(model)
+        self._counter, self.loop_flops = counter, 0
 
     def begin(
         self,
@@ -61,23 +58,11 @@ class _Counted(LoopedModel):
         position_ids: Tensor | None = None,
     ) -> State:
         with self._counting():
-            return self._model.begin(input_ids, attention_mask, position_ids)
+            return super().begin(input_ids, attention_mask, position_ids)
 
     def step(self, state: State) -> State:
         with self._counting():
-            return self._model.step(state)
-
-    def hidden(self, state: State, at: Positions | None = None) -> Tensor:
-        return self._model.hidden(state, at)
-
-    def head_input(self, state: State, at: Positions | None = None) -> Tensor:
-        return self._model.head_input(state, at)
-
-    def head(self, head_input: Tensor) -> Tensor:
-        return self._model.head(head_input)
-
-    def gate_logit(self, state: State, at: Positions | None = None) -> Tensor | None:
-        return self._model.gate_logit(state, at)
+            return super().step(state)
 
     @contextmanager
     def _counting(self) -> Iterator[None]:
@@ -87,13 +72,13 @@ class _Counted(LoopedModel):
 
 
 class _CountedCompacts(_Counted):
-    _model: Any
+    model: Any
 
     def take(self, state: State, rows: Tensor) -> State:
-        return self._model.take(state, rows)
+        return self.model.take(state, rows)
 
     def join(self, states: Sequence[State]) -> State:
-        return self._model.join(states)
+        return self.model.join(states)
 
 
 def _attention(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from trajdiag.latency.config import plain_threshold
 from trajdiag.latency.cost import Cost, Lost
 from trajdiag.latency.measured import Measured, Span, span
 from trajdiag.results import LatencyRow
@@ -16,6 +15,7 @@ FULL = "full"
 
 def latency_rows(measured: Measured, store: str, device: str) -> list[LatencyRow]:
     """Every number about one readout on one side."""
+    threshold = measured.chosen.threshold
     found: list[LatencyRow] = []
 
     def add(metric: str, unit: str, value: float | Span | None) -> None:
@@ -26,7 +26,7 @@ def latency_rows(measured: Measured, store: str, device: str) -> list[LatencyRow
             LatencyRow(
                 store=store,
                 readout=measured.chosen.readout.name,
-                threshold=plain_threshold(measured.chosen.threshold),
+                threshold=None if math.isnan(threshold) else threshold,
                 context=FULL,
                 batch=measured.batch,
                 device=device,

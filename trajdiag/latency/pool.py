@@ -12,7 +12,7 @@ from trajdiag.extraction.batching import batch_of
 from trajdiag.extraction.config import Pool as StatePool
 from trajdiag.extraction.forward import begun
 from trajdiag.extraction.places import Places, places_of
-from trajdiag.extraction.work import Work, ranges
+from trajdiag.extraction.work import Work
 from trajdiag.foreign import running
 from trajdiag.latency.meter import LOGITS, STATES
 from trajdiag.latency.rule import LiveRule
@@ -118,7 +118,7 @@ def begin_pool(run: Run, units: np.ndarray, positions: int | None = None) -> Poo
     """Units that have not been through a loop, padded to so many positions."""
     work, device = run.work, run.model.device
     batch = batch_of(work, units, positions)
-    numbers = ranges(work.unit_examples[units], work.unit_examples[units + 1])
+    numbers = work.examples(units)
     shape = len(numbers), run.rule.loops, run.rule.meter.width
     return Pool(
         run=run,

@@ -15,7 +15,7 @@ from trajdiag.models.base import LoopedModel
 from trajdiag.store.reader import Store
 from trajdiag.store.schema import ARRAYS
 
-_HOW = ("device",)
+_MAY_DIFFER = ("device",)
 """What may differ from the extraction: it moves last bits, which are counted."""
 
 
@@ -77,7 +77,7 @@ def reopen(
     differences = [
         difference
         for difference in record.differences(job.record)
-        if difference.partition(" ")[0] not in _HOW
+        if difference.partition(" ")[0] not in _MAY_DIFFER
     ]
     if differences:
         raise FingerprintError(

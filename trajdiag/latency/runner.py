@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trajdiag.errors import ConfigError, NonFiniteError
+from trajdiag.extraction.batching import TokenBudget
 from trajdiag.extraction.config import Pool as StatePool
 from trajdiag.extraction.places import places_of
 from trajdiag.extraction.work import Continuations, Work
@@ -83,19 +84,20 @@ def run_live(
         rule=rule,
         state_pool=state_pool,
     )
+    budget = TokenBudget(batch_tokens)
     while True:
-        found = _Found(run, keep_logits, batch_tokens)
+        found = _Found(run, keep_logits, budget.tokens)
         try:
-            _run_through(Queue(run, batch_tokens, block_examples or len(work)), found, refill)
+            _run_through(Queue(run, budget.tokens, block_examples or len(work)), found, refill)
             return found.result()
         except torch.OutOfMemoryError as error:
-            if batch_tokens == 1:
+            if budget.tokens == 1:
                 raise ConfigError(
                     f"{model.device} has not the memory for the longest of {len(work):,} examples "
                     "alone; use a larger device, or --dtype bfloat16"
                 ) from error
         # outside the handler, where what the loops held is let go
-        batch_tokens = min(batch_tokens, int(work.row_length.sum())) // 2 or 1
+        budget.halve(int(work.row_length.sum()))
         if model.device.type == "cuda":
             torch.cuda.empty_cache()
 

@@ -88,6 +88,12 @@ def measure_side(
             f"{model.device} has not the memory for batches of {side.batch_tokens:,} tokens; give "
             "fewer as --batch-tokens, or a larger device"
         ) from error
+    for each, run in zip(chosen, found, strict=True):
+        if run.batch_tokens < side.batch_tokens:
+            progress(
+                f"{each.readout.name}: {model.device} is out of memory, live batches hold "
+                f"{run.batch_tokens:,} tokens, those of full depth {side.batch_tokens:,}"
+            )
     of_example = {key: values / len(side.work) for key, values in seconds.items()}
     measured = []
     for number, (each, rule, of_readout) in enumerate(zip(chosen, rules, reading, strict=True)):

@@ -38,7 +38,8 @@ class Batch:
     """The rotary angles, in either form of `fused.rotate`."""
     layers: tuple[LayerWeights, ...]
     scratch: Scratch | None = None
-    """What `lean_loop` works in; None where the loop keeps what gradients need."""
+    """What `lean_loop` works in, for as many tokens or more; None where the loop keeps what
+    gradients need."""
 
     def take(self, rows: Tensor) -> "Batch":
         """The batch of these rows alone, int64 [row], of one group; it works in this one's
@@ -50,7 +51,6 @@ class Batch:
             groups=((len(rows), positions),),
             mask=None if self.mask is None else self.mask[rows],
             turn=self.turn.index_select(self._token_axis, tokens),
-            scratch=None if self.scratch is None else self.scratch.first(len(tokens)),
         )
 
     def join(self, others: Sequence["Batch"], scratch: Scratch | None) -> "Batch":

@@ -100,6 +100,15 @@ def saved_rule(model: LoopedModel, saved: SavedReadout, *, loops: int | None = N
     return live_rule(model, readout, saved.point.threshold, min_depth=saved.min_depth, loops=loops)
 
 
+def refuse_continuations(rule: LiveRule) -> None:
+    """Raise ConfigError where the rule reads what only tasks that score continuations have."""
+    if CONTINUATION_GATE in rule.meter.reads:
+        raise ConfigError(
+            f"readout {rule.name} averages the gate over continuations, and there are none; use "
+            f"{NATIVE}"
+        )
+
+
 def _require_live(name: str, model: LoopedModel) -> None:
     entry = READOUTS.get(name)
     if entry is None or (entry.kind == "gate" and name not in SIGNALS):

@@ -64,6 +64,11 @@ class CachedOuro:
             self.cache.grow(positions)
             self._shared = self._with_angles()
 
+    def states(self, positions: int) -> Tensor:
+        """A place for the states of all rows, [row, position, d_model]."""
+        shape = self.cache.rows, positions, self.model.d_model
+        return torch.zeros(shape, device=self.model.device, dtype=self.model.dtype)
+
     def spans(self, rows: np.ndarray, start: np.ndarray, width: np.ndarray) -> Spans:
         """Of the cache's `rows` the positions from `start` on, `width` of them; int64 [row] all."""
         count, widest, reach = len(rows), int(width.max()), int((start + width).max())

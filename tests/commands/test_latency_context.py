@@ -37,6 +37,8 @@ def home(tmp_path_factory):
         device="cpu",
         cache_dir=str(home),
     )
+    for kind in ("linear", "boosted"):
+        trajdiag.fit_gate("notes", kind=kind, objective="agreement", epochs=1, cache_dir=str(home))
     return home
 
 
@@ -84,13 +86,19 @@ def test_a_threshold_that_nothing_crosses_agrees_with_full_depth(home, capsys):
 
 
 @pytest.mark.parametrize("context", ["full", "recompute", "copy-last"])
-@pytest.mark.parametrize("name", ["entropy", "native", "vote_share", "hidden_cosine"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("entropy", "vote_share", "hidden_cosine", "native", "native-released"),
+        *("linear-agreement", "boosted-agreement"),
+    ],
+)
 def test_where_earlier_tokens_have_all_loops_exits_are_those_of_the_store(home, name, context):
     store = trajdiag.open("notes", home)
-    readout = next(r for r in list_readouts(store) if r.name == name)
+    readout = next(r for r in list_readouts(store, cache_dir=str(home)) if r.name == name)
     values = readout.values(store, None)
-    some = values[:, readout.first_loop - 1 : -1]
-    threshold = float(np.unique(some)[len(np.unique(some)) // 2 :][:2].astype(float).mean())
+    some = np.unique(values[:, readout.first_loop - 1 : -1]).astype(float)
+    threshold = some[len(some) // 2 :][:2].mean()
     config = LatencyConfig(readout=(name,), threshold=(threshold,), cache_dir=str(home))
     again = reopen(store, cache_dir=str(home))
     (chosen,) = choose(store, config)

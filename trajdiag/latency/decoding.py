@@ -1,5 +1,6 @@
 """Text that is given, decoded token by token: what exits do to the tokens that come after them."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,8 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trajdiag.extraction.batching import TokenBudget, batches
-from trajdiag.extraction.work import Work, found_in, ranges
+from trajdiag.extraction.work import Work, found_in
 from trajdiag.latency.cached_rows import CachedRows, Context
 from trajdiag.latency.rule import LiveRule
 from trajdiag.models.ouro import OuroModel
@@ -42,14 +42,9 @@ def decode_given(
     depth = np.zeros(len(work), np.int16)
     prediction = np.zeros(len(work), np.int64)
     total, loops_run = 0, 0
-    for units in batches(
-        work.unit_length, np.diff(work.unit_rows), TokenBudget(batch_tokens), pads=True
-    ):
-        rows = ranges(work.unit_rows[units], work.unit_rows[units + 1])
-        # the rows that go on are then the first ones, which are read without a copy
-        rows = rows[np.argsort(-work.row_length[rows], kind="stable")]
+    for rows in _side_by_side(work.row_length, batch_tokens):
         by_row, predicted, cached = _decoded(model, work, rule, context, rows)
-        numbers = work.examples(units)
+        numbers = np.flatnonzero(np.isin(work.row, rows))
         at = found_in(rows, work.row[numbers]), work.at[numbers]
         depth[numbers], prediction[numbers] = by_row[at], predicted[at]
         total += int(by_row.sum())
@@ -61,6 +56,17 @@ def decode_given(
         depth=total / len(work.tokens),
         loops_run=loops_run / len(work.tokens),
     )
+
+
+def _side_by_side(length: np.ndarray, batch_tokens: int) -> Iterator[np.ndarray]:
+    """Rows of `length` [row], longest first, as many together as the tokens allow. A row that has
+    ended costs nothing, so that lengths may differ; those that go on are then the first ones, which
+    the cache reads without a copy."""
+    order = np.argsort(-length, kind="stable")
+    while len(order):
+        count = max(1, batch_tokens // int(length[order[0]]))
+        yield order[:count]
+        order = order[count:]
 
 
 def _decoded(

@@ -1,5 +1,7 @@
 """Tokens that leave early, and what they leave for later ones, against plain second versions."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from tests.models import naive_cached_ouro
 from tests.models.random_ouro import as_model, random_decoder
 from trajdiag.errors import ConfigError, NonFiniteError
 from trajdiag.latency.cached_rows import CachedRows, require_caching
+from trajdiag.latency.meter import LoopMeter
 from trajdiag.latency.rule import live_rule
 
 ROWS = [[3, 1, 4, 1, 5, 9, 2, 6, 5], [8, 9], [7, 9, 3, 2, 3, 8, 4]]
@@ -134,13 +137,25 @@ def test_loops_run_count_what_is_run_for_later_tokens():
     assert (decoded(model, live_rule(model, "fixed", 0), "full")[2].loops_run == 3 * length).all()
     never = live_rule(model, "native", float("nan"))
     assert (decoded(model, never, "recompute")[2].loops_run == 3 * length).all()
-    # the last token of a row goes to loop 2, where all before it lack loop 2
-    cached = CachedRows(model, live_rule(model, "fixed", 1), "recompute", rows=1, name=str)
-    for token in (1, 2, 3):
-        cached.step(np.array([0]), [token])
-    cached._rule = live_rule(model, "fixed", 2)
-    cached.step(np.array([0]), [4])
-    assert cached.loops_run.tolist() == [3 + 1 + 4]
+
+
+def test_a_token_that_goes_deeper_takes_along_all_that_lack_the_loop():
+    model, script = as_model(random_decoder(8, loops=3)), Scripted()
+    rule = dataclasses.replace(live_rule(model, "fixed", 1), meter=script)
+    cached = CachedRows(model, rule, "recompute", rows=1, name=str)
+    for depth, loops_run in ((1, 1), (1, 2), (1, 3), (2, 3 + 1 + 4), (1, 9), (3, 9 + 1 + 2 + 6)):
+        script.depth = depth
+        assert cached.step(np.array([0]), [depth]).depth.tolist() == [depth]
+        assert cached.loops_run.tolist() == [loops_run]
+
+
+class Scripted(LoopMeter):
+    """Leaves where it is told."""
+
+    depth = 1
+
+    def value(self, table, loop):
+        return (loop >= self.depth).double()
 
 
 @pytest.mark.parametrize("context", ["full", "recompute", "copy-last"])

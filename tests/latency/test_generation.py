@@ -106,6 +106,16 @@ def test_prompts_together_are_prompts_alone(model, context):
     assert together == trajdiag.generate(model, PROMPTS, batch=2, **options)
 
 
+def test_token_ids_may_be_lists_arrays_or_tensors():
+    model = as_model(random_decoder(22, loops=2))
+    expected = trajdiag.generate(model, [[1, 2], [3, 4]], threshold="never", max_new_tokens=2)
+    for prompts in (np.array([[1, 2], [3, 4]]), torch.tensor([[1, 2], [3, 4]]), ((1, 2), (3, 4))):
+        found = trajdiag.generate(model, prompts, threshold="never", max_new_tokens=2)
+        assert found == expected
+    (one,) = trajdiag.generate(model, np.array([3, 4]), threshold="never", max_new_tokens=2)
+    assert one == expected[1]
+
+
 def test_that_always_leaves_runs_every_new_token_once():
     model = as_model(random_decoder(22, loops=4))
     for context in ("recompute", "copy-last"):

@@ -4,12 +4,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from trajdiag.errors import ConfigError
 from trajdiag.extraction.encoder import Encoder
 from trajdiag.models.base import LoopedModel
 
-Prompt = str | Sequence[int]
+Prompt = str | Sequence[int] | np.ndarray | Tensor
 
 
 def prompt_tokens(model: LoopedModel, prompts: Prompt | Iterable[Prompt]) -> list[list[int]]:
@@ -51,7 +52,7 @@ def _listed(prompts: Any) -> list[Any]:
     if isinstance(prompts, str):
         return [prompts]
     try:
-        given = list(prompts)
+        given = list(_plain(prompts))
     except TypeError as error:
         raise ConfigError(
             f"prompts are texts or lists of token ids, not {type(prompts).__name__}"
@@ -61,7 +62,7 @@ def _listed(prompts: Any) -> list[Any]:
 
 def _ids(prompt: Any, number: int, model: LoopedModel) -> list[int]:
     try:
-        tokens = list(prompt)
+        tokens = list(_plain(prompt))
     except TypeError:
         tokens = [prompt]
     if not tokens:
@@ -73,6 +74,11 @@ def _ids(prompt: Any, number: int, model: LoopedModel) -> list[int]:
                 f"not {token!r:.40}"
             )
     return [int(token) for token in tokens]
+
+
+def _plain(given: Any) -> Any:
+    """Arrays and tensors as lists."""
+    return given.tolist() if isinstance(given, np.ndarray | Tensor) else given
 
 
 def _is_id(token: Any) -> bool:

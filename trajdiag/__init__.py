@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from trajdiag.extraction import extract
     from trajdiag.gates.frozen_fit import fit_gate
     from trajdiag.gates.gate import load_gate
+    from trajdiag.latency.generation import generate
     from trajdiag.latency.measuring import measure_latency
     from trajdiag.models.registry import load_model
     from trajdiag.models.tracing import trace
@@ -33,6 +34,7 @@ _HOMES = {
     "extract": ("trajdiag.extraction", "extract"),
     "fit_gate": ("trajdiag.gates.frozen_fit", "fit_gate"),
     "from_arrays": ("trajdiag.store.from_arrays", "from_arrays"),
+    "generate": ("trajdiag.latency.generation", "generate"),
     "import_arrays": ("trajdiag.store.arrays_import", "import_arrays"),
     "load_gate": ("trajdiag.gates.gate", "load_gate"),
     "load_model": ("trajdiag.models.registry", "load_model"),
@@ -56,6 +58,7 @@ __all__ = [
     "extract",
     "fit_gate",
     "from_arrays",
+    "generate",
     "import_arrays",
     "load_gate",
     "load_model",

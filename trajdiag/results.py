@@ -207,7 +207,9 @@ class LatencyRow:
     threshold: float | None
     """In the readout's unit; None never leaves."""
     context: str
-    """What the tokens before an example's own had run: `full`, all loops."""
+    """What the tokens before an example's own had run: `full`, all loops, whole rows at once.
+    Decoded token by token: `full-cached`, all loops; `recompute`, those that a later token wants;
+    `copy-last`, those up to their exit, whose keys and values stand for the deeper ones."""
     batch: str
     """`batched`, or `one` example at a time."""
     device: str
@@ -219,7 +221,8 @@ class LatencyRow:
     high: float | None
     """Quartiles over the repeats; None for what is not a time."""
     unit: str
-    """Times, losses and FLOPs are those of an example, on average."""
+    """Times, losses and FLOPs are those of an example, on average; of a token where rows are
+    decoded."""
     n: int
     """Examples that were run."""
 

@@ -50,7 +50,7 @@ def test_a_gate_that_the_model_lacks_is_refused(name):
 def test_continuations_that_the_task_lacks_are_refused():
     work = example_work(Letters(), inputs=False)
     rule = live_rule(Spiral(), "native-continuation", 0.5)
-    with pytest.raises(ConfigError, match="this task scores none"):
+    with pytest.raises(ConfigError, match="over continuations, and there are none; use native"):
         run_live(Spiral(), work, rule, batch_tokens=100)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.reporting.planted import planted_results
-from tests.reporting.planted_causes import add_latency
+from tests.reporting.planted_causes import add_contexts, add_latency
 from trajdiag.reporting import latency_tables
 from trajdiag.reporting.board import board
 from trajdiag.reporting.folder import report_files
@@ -44,3 +44,27 @@ def test_both_pages_show_it_where_it_is_there_and_only_there(results):
     without = report_files(planted_results(STORES, examples=60), "t")
     assert "Early exit" not in without["report.html"] + without["report.md"]
     assert without["tables/latency.csv"].count("\n") == 1
+
+
+def test_what_was_decoded_token_by_token_has_a_table_of_its_own(results):
+    decoded = planted_results(STORES, examples=60)
+    add_contexts(decoded, STORES[0])
+    assert latency_tables.latency(board(decoded)) == []
+    (table,) = latency_tables.contexts(board(decoded))
+    cells = [dict(zip(table.head, row, strict=True)) for row in table.rows]
+    assert [row["Earlier tokens"].text for row in cells] == [
+        "all loops",
+        "loops as wanted",
+        "last loop’s copy",
+    ]
+    last = cells[-1]
+    assert (last["Speed-up"].text, last["Speed-up"].interval) == ("1.88", "[1.78, 1.98]")
+    assert (last["As full depth, %"].text, last["Loops run"].text) == ("93.4", "3.25")
+    assert last["Predictions that differ"].text == "1,234 of 2,000"
+    assert latency_tables.contexts(board(results)) == []
+    heading = "Early exit token by token, measured"
+    files = report_files(decoded, "t")
+    assert heading in files["report.html"] and f"## {heading}" in files["report.md"]
+    assert "Early exit, measured" not in files["report.html"] + files["report.md"]
+    without = report_files(results, "t")
+    assert heading not in without["report.html"] + without["report.md"]

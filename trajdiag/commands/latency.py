@@ -40,6 +40,19 @@ _COST = (
     ("flops/live", "live", 1e-6, 3),
     ("flops/readout", "of it readout", 1e-6, 3),
 )
+_DECODED = (
+    ("depth", "loops", 1, 2),
+    ("accuracy", "accuracy %", 100, 1),
+    ("accuracy/full", "full depth %", 100, 1),
+    ("agreement", "as full depth %", 100, 1),
+    ("speedup", "speed-up", 1, 2),
+    ("speedup/ideal", "ideal", 1, 2),
+    ("loops-run", "loops run", 1, 2),
+    ("live", "ms a token", 1, 4),
+    ("full", "full depth", 1, 4),
+    ("differing/depth", "exits unlike offline", 1, 0),
+    ("differing/prediction", "predictions", 1, 0),
+)
 _SPREAD = ("speedup", "full", "live")
 """What is shown with its quartiles."""
 
@@ -62,6 +75,10 @@ def latency(
     else; and how many exits differ from those that the store predicts. The second: milliseconds an
     example, as `fixed + loops x a loop + readings x a reading`, and matrix products. In batches,
     then one example at a time. The numbers are kept, and `report` shows them.
+
+    With `--context live`, on running text: the same text token by token with a cache of keys and
+    values per loop, where a token that has left leaves later ones all loops (full-cached), those
+    that they want (recompute), or its last one in place of the deeper ones (copy-last).
     """
     say_store([] if store is None else [store], options.cache_dir)
     results = measure_latency(
@@ -74,22 +91,32 @@ def latency(
         sys.stdout.write(results.to_json())
         return
     of = f"{escape(results.config['store'])}, {results.config['device']}"
+    if options.context == "live":
+        print_table(_table(f"{of}: token by token", results, _DECODED, "earlier tokens"))
+        return
     print_table(_table(f"{of}: what early exit saves", results, _SAVED))
     print_table(_table(f"{of}: what an example costs, ms", results, _COST))
 
 
-def _table(title: str, results: Results, columns: tuple[tuple[str, str, float, int], ...]) -> Table:
+def _table(
+    title: str,
+    results: Results,
+    columns: tuple[tuple[str, str, float, int], ...],
+    context: str | None = None,
+) -> Table:
+    """A line a readout and side; with the heading `context` a line for each of them."""
     table = Table(title=title, title_justify="left")
-    for heading in ("readout", "batch"):
+    for heading in ("readout", "batch", *([context] if context else [])):
         table.add_column(heading)
     for _, heading, _, _ in columns:
         table.add_column(heading, justify="right", no_wrap=True)
-    lines: dict[tuple[str, float | None, str], dict[str, LatencyRow]] = {}
+    lines: dict[tuple[str, float | None, str, str], dict[str, LatencyRow]] = {}
     for row in results.latency:
-        lines.setdefault((row.readout, row.threshold, row.batch), {})[row.metric] = row
-    for (readout, _, batch), cells in lines.items():
+        key = row.readout, row.threshold, row.batch, row.context
+        lines.setdefault(key, {})[row.metric] = row
+    for (readout, _, batch, of), cells in lines.items():
         shown = [_cell(cells, metric, factor, decimals) for metric, _, factor, decimals in columns]
-        table.add_row(escape(readout), batch, *shown)
+        table.add_row(escape(readout), batch, *([of] if context else []), *shown)
     return table
 
 

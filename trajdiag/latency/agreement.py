@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trajdiag.latency.chosen import Chosen
+from trajdiag.latency.decoding import Decoded
 from trajdiag.latency.runner import LiveRun
 from trajdiag.metrics.frontier import exit_depth
 from trajdiag.store.reader import Store
@@ -53,7 +54,7 @@ def offline(store: Store, chosen: Chosen, examples: NDArray[np.int64], split: st
     )
 
 
-def compared(live: LiveRun, offline: Offline, threshold: float) -> Agreement:
+def compared(live: LiveRun | Decoded, offline: Offline, threshold: float) -> Agreement:
     """How far the two agree."""
     differs = np.flatnonzero(live.exit_depth != offline.depth)
     first = np.minimum(live.exit_depth, offline.depth)[differs] - 1

@@ -7,6 +7,7 @@ from trajdiag.errors import ConfigError
 from trajdiag.names import require_kind
 
 Split = Literal["test", "val", "fit"]
+LatencyContext = Literal["full", "live"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +21,9 @@ class LatencyConfig:
     threshold: tuple[float, ...] | None = None
     """The threshold of each --readout, in its order; nan never leaves. When absent a file's own,
     else the least val depth within half a point of the last loop's val accuracy."""
+    context: LatencyContext = "full"
+    """full: whole rows at once, of which what comes before a decision has run all loops, as offline
+    scores assume; live: running text token by token, whose earlier tokens have left early."""
     split: Split = "test"
     """The examples that are run: test, val or fit."""
     examples: int = 2048
@@ -50,6 +54,8 @@ class LatencyConfig:
         require_kind(self, int, "examples", "singles", "repeats", "min_depth", "seed")
         if self.split not in get_args(Split):
             raise ConfigError(f"split must be test, val or fit, got {self.split!r}")
+        if self.context not in get_args(LatencyContext):
+            raise ConfigError(f"context must be full or live, got {self.context!r}")
         for option, least in (("examples", 1), ("singles", 1), ("repeats", 1), ("seed", 0)):
             if getattr(self, option) < least:
                 raise ConfigError(f"{option} must be {least} or more, got {getattr(self, option)}")

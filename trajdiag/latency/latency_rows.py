@@ -2,9 +2,12 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from trajdiag.latency.chosen import Chosen
+from trajdiag.latency.context import MeasuredContext
 from trajdiag.latency.cost import Cost, Lost
 from trajdiag.latency.measured import Measured, Span, span
 from trajdiag.results import LatencyRow
@@ -13,32 +16,53 @@ FULL = "full"
 """The context in which everything before an example's decision had run all loops."""
 
 
-def latency_rows(measured: Measured, store: str, device: str) -> list[LatencyRow]:
-    """Every number about one readout on one side."""
-    threshold = measured.chosen.threshold
-    found: list[LatencyRow] = []
+@dataclass(kw_only=True)
+class Rows:
+    """The rows of one readout on one side, as they are told."""
 
-    def add(metric: str, unit: str, value: float | Span | None) -> None:
+    chosen: Chosen
+    store: str
+    context: str
+    batch: str
+    device: str
+    examples: int
+    found: list[LatencyRow] = field(default_factory=list)
+
+    def add(self, metric: str, unit: str, value: float | Span | None) -> None:
+        """One row more."""
         many = value if isinstance(value, Span) else None
         plain = many.value if many else value
         assert not isinstance(plain, Span)
-        found.append(
+        threshold = self.chosen.threshold
+        self.found.append(
             LatencyRow(
-                store=store,
-                readout=measured.chosen.readout.name,
+                store=self.store,
+                readout=self.chosen.readout.name,
                 threshold=None if math.isnan(threshold) else threshold,
-                context=FULL,
-                batch=measured.batch,
-                device=device,
+                context=self.context,
+                batch=self.batch,
+                device=self.device,
                 metric=metric,
                 value=None if plain is None or not math.isfinite(plain) else plain,
                 low=many.low if many else None,
                 high=many.high if many else None,
                 unit=unit,
-                n=measured.examples,
+                n=self.examples,
             )
         )
 
+
+def latency_rows(measured: Measured, store: str, device: str) -> list[LatencyRow]:
+    """Every number about one readout on one side."""
+    rows = Rows(
+        chosen=measured.chosen,
+        store=store,
+        context=FULL,
+        batch=measured.batch,
+        device=device,
+        examples=measured.examples,
+    )
+    add = rows.add
     live, offline, agreement = measured.live, measured.offline, measured.agreement
     speedup, ideal = measured.speedup, measured.ideal
     add("full", "ms", _scaled(span(measured.full_seconds), 1e3))
@@ -70,7 +94,40 @@ def latency_rows(measured: Measured, store: str, device: str) -> list[LatencyRow
     add("differing/depth", "examples", agreement.depth)
     add("differing/prediction", "examples", agreement.prediction)
     add("differing/distance", measured.chosen.readout.unit, agreement.distance)
-    return found
+    return rows.found
+
+
+def context_rows(measured: MeasuredContext, store: str, device: str) -> list[LatencyRow]:
+    """Every number about one readout, decoded under one context on one side."""
+    rows = Rows(
+        chosen=measured.chosen,
+        store=store,
+        context=measured.context,
+        batch=measured.batch,
+        device=device,
+        examples=len(measured.decoded.exit_depth),
+    )
+    add = rows.add
+    decoded, offline, unlike = measured.decoded, measured.offline, measured.unlike_offline
+    speedup, ideal = measured.speedup, measured.ideal
+    add("full", "ms", _scaled(span(measured.full_seconds), 1e3))
+    add("live", "ms", _scaled(span(measured.live_seconds), 1e3))
+    add("speedup", "ratio", speedup)
+    add("speedup/ideal", "ratio", ideal)
+    add("speedup/share-of-ideal", "share", _scaled(speedup, 1 / ideal))
+    add("tokens", "tokens", decoded.tokens)
+    add("loops-run", "loops", decoded.loops_run)
+    add("depth", "loops", float(decoded.exit_depth.mean()))
+    add("depth/tokens", "loops", decoded.depth)
+    add("depth/offline", "loops", float(offline.depth.mean()))
+    add("accuracy", "share", float((decoded.prediction == offline.target).mean()))
+    add("accuracy/offline", "share", float((offline.prediction == offline.target).mean()))
+    add("accuracy/full", "share", float((measured.full_prediction == offline.target).mean()))
+    add("agreement", "share", measured.agreement)
+    add("differing/depth", "examples", unlike.depth)
+    add("differing/prediction", "examples", unlike.prediction)
+    add("differing/distance", measured.chosen.readout.unit, unlike.distance)
+    return rows.found
 
 
 _LOST: dict[str, Callable[[Lost], float]] = {

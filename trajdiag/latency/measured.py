@@ -112,25 +112,32 @@ class Measured:
 
     def said(self) -> list[str]:
         """Lines for the user: a threshold that decides nothing, and what differs from offline."""
-        depth, where = self.live.exit_depth, f"{self.chosen.readout.name}, {self.batch}"
-        at = f"at threshold {self.chosen.threshold:.6g}"
-        lines = []
-        if depth.min() == self.loops:
-            lines.append(f"{where}: no example leaves before loop {self.loops} {at}")
-        elif depth.max() == self.chosen.readout.first_loop:
-            lines.append(f"{where}: every example leaves at loop {depth.max()} {at}")
-        found = self.agreement
-        if found.depth or found.prediction:
-            near = (
-                ""
-                if found.distance is None
-                else f" (their values lie within {found.distance:.2g} of the threshold)"
-            )
-            lines.append(
-                f"{where}: of {self.examples:,} examples {found.depth} leave at another loop than "
-                f"offline{near}, {found.prediction} are predicted otherwise"
-            )
-        return lines
+        where = f"{self.chosen.readout.name}, {self.batch}"
+        return said_of(self.chosen, where, self.live.exit_depth, self.loops, self.agreement)
+
+
+def said_of(
+    chosen: Chosen, where: str, depth: NDArray[np.int16], loops: int, found: Agreement
+) -> list[str]:
+    """What there is to say to the user of a live run with exit depths `depth` [example], `where` in
+    words."""
+    at = f"at threshold {chosen.threshold:.6g}"
+    lines = []
+    if depth.min() == loops:
+        lines.append(f"{where}: no example leaves before loop {loops} {at}")
+    elif depth.max() == chosen.readout.first_loop:
+        lines.append(f"{where}: every example leaves at loop {depth.max()} {at}")
+    if found.depth or found.prediction:
+        near = (
+            ""
+            if found.distance is None
+            else f" (their values lie within {found.distance:.2g} of the threshold)"
+        )
+        lines.append(
+            f"{where}: of {len(depth):,} examples {found.depth} leave at another loop than "
+            f"offline{near}, {found.prediction} are predicted otherwise"
+        )
+    return lines
 
 
 def span(values: NDArray[np.float64]) -> Span:

@@ -11,7 +11,8 @@ from trajdiag.extraction.plan import AnyTask
 from trajdiag.latency.agreement import offline
 from trajdiag.latency.chosen import choose
 from trajdiag.latency.config import LatencyConfig
-from trajdiag.latency.latency_rows import latency_rows
+from trajdiag.latency.context import decodable, measure_context
+from trajdiag.latency.latency_rows import context_rows, latency_rows
 from trajdiag.latency.reopening import Reopened, reopen, some_units
 from trajdiag.latency.saved import save_latency
 from trajdiag.latency.side_by_side import Side, measure_side
@@ -38,7 +39,8 @@ def measure_latency(
     **options: Any,
 ) -> Results:
     """Run readouts live on a store's model and examples, beside full depth, and measure what that
-    saves: Results with the table `latency`. The numbers are kept in the cache too, for `report`.
+    saves, with `context="live"` also what it does to later tokens of a text: Results with the table
+    `latency`. The numbers are kept in the cache too, for `report`.
 
     `store` is a name, a path or an open store, the newest complete one when None; the other
     arguments are LatencyConfig's fields, `model` and `task` names or the things themselves, and
@@ -64,6 +66,8 @@ def measure_latency(
         cache_dir=config.cache_dir,
     )
     _require_able(again)
+    is_live = config.context == "live"
+    decoder = decodable(again, opened.record.task["name"]) if is_live else None
     device = device_name(again.model.device)
     for each in chosen:
         each.rule(again.model, again.loops)  # one that cannot be run is refused before any is
@@ -73,10 +77,16 @@ def measure_latency(
         count = f"{len(side.work):,} of {len(opened.rows(config.split)):,} {config.split} examples"
         progress(f"{side.batch}: {count}, {device}")
         said = [offline(opened, each, side.examples, config.split) for each in chosen]
-        for measured in measure_side(again, side, chosen, said, config.repeats, progress):
-            for line in measured.said():
-                progress(line)
-            found += latency_rows(measured, opened.name, device)
+        if decoder is None:
+            whole = measure_side(again, side, chosen, said, config.repeats, progress)
+            found += [row for each in whole for row in latency_rows(each, opened.name, device)]
+        else:
+            whole = measure_context(
+                decoder, side, chosen, said, again.loops, config.repeats, progress
+            )
+            found += [row for each in whole for row in context_rows(each, opened.name, device)]
+        for line in (line for each in whole for line in each.said()):
+            progress(line)
     results = Results(
         latency=found,
         config={

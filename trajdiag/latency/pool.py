@@ -1,6 +1,6 @@
 """The rows that are in the model together, each at a loop of its own, and what is kept of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -16,6 +16,7 @@ from trajdiag.extraction.work import Work
 from trajdiag.foreign import running
 from trajdiag.latency.meter import LOGITS, STATES
 from trajdiag.latency.rule import LiveRule
+from trajdiag.latency.rule_memory import RuleMemory, join_memories
 from trajdiag.models.base import Compacts, LoopedModel, State
 
 
@@ -48,10 +49,7 @@ class Pool:
     done: np.ndarray
     """bool [example]: whether it has left."""
     places: Places
-    table: Tensor
-    """float64 [example, loop, width]: what the meter has kept."""
-    window: dict[str, list[Tensor]]
-    """The last loops' readings, [example, ...], by name; empty before the first."""
+    memory: RuleMemory
 
     def step(self) -> None:
         """One loop more."""
@@ -61,16 +59,6 @@ class Pool:
     def read(self, names: frozenset[str]) -> dict[str, Tensor]:
         """These readings of the loop that was just run, [example, ...]."""
         return read(self.run, self.state, self.places, names)
-
-    def remember(self, readings: Mapping[str, Tensor]) -> None:
-        """Put the loop's readings in the window, and what the meter makes of it in the table."""
-        meter = self.run.rule.meter
-        for name, latest in readings.items():
-            before = self.window.get(name) or [torch.zeros_like(latest)] * meter.window
-            self.window[name] = [*before[1:], latest]
-        loop = self.loop
-        kept = meter.keep(self.window, self.table, loop)
-        self.table[torch.arange(len(loop), device=loop.device), loop - 1] = kept
 
     @property
     def loop(self) -> Tensor:
@@ -89,7 +77,6 @@ class Pool:
         row = np.flatnonzero(np.isin(_unit_of(work.unit_rows, self.rows), units))
         of_units = np.isin(_unit_of(work.unit_examples, self.numbers), units)
         example = np.flatnonzero(of_units & ~self.done)
-        picked = torch.from_numpy(example).to(device)
         assert self.run.compacts is not None
         with _running("take", self.run):
             state = self.run.compacts.take(self.state, torch.from_numpy(row).to(device))
@@ -103,8 +90,7 @@ class Pool:
             at=self.at[example],
             done=self.done[example],
             places=places_of(work, numbers, rows, device),
-            table=self.table[picked],
-            window={name: [x[picked] for x in loops] for name, loops in self.window.items()},
+            memory=self.memory.take(torch.from_numpy(example).to(device)),
         )
 
 
@@ -113,7 +99,6 @@ def begin_pool(run: Run, units: np.ndarray, positions: int | None = None) -> Poo
     work, device = run.work, run.model.device
     batch = batch_of(work, units, positions)
     numbers = work.examples(units)
-    shape = len(numbers), run.rule.loops, run.rule.meter.width
     return Pool(
         run=run,
         state=begun(run.model, batch),
@@ -123,8 +108,7 @@ def begin_pool(run: Run, units: np.ndarray, positions: int | None = None) -> Poo
         at=np.zeros(len(numbers), np.int64),
         done=np.zeros(len(numbers), bool),
         places=places_of(work, numbers, batch.rows, device),
-        table=torch.zeros(shape, dtype=torch.float64, device=device),
-        window={},
+        memory=RuleMemory.of(run.rule, len(numbers), device),
     )
 
 
@@ -139,10 +123,6 @@ def join_pools(pools: Sequence[Pool]) -> Pool:
         np.concatenate([getattr(pool, name) for pool in pools])
         for name in ("rows", "numbers", "at", "done")
     )
-    window = {
-        name: [torch.cat(loops) for loops in zip(*_filled(pools, name), strict=True)]
-        for name in first.window
-    }
     return Pool(
         run=run,
         state=state,
@@ -152,8 +132,7 @@ def join_pools(pools: Sequence[Pool]) -> Pool:
         at=at,
         done=done,
         places=places_of(run.work, numbers, rows, run.model.device),
-        table=torch.cat([pool.table for pool in pools]),
-        window=window,
+        memory=join_memories([pool.memory for pool in pools]),
     )
 
 
@@ -174,15 +153,6 @@ def _running(method: str, run: Run) -> AbstractContextManager[None]:
     """Around a method of Compacts, as Checked does with those of LoopedModel."""
     what = f"{method}() of model {run.model.record.name}"
     return running(what, passing=(torch.OutOfMemoryError,))
-
-
-def _filled(pools: Sequence[Pool], name: str) -> list[list[Tensor]]:
-    """Each pool's window of a reading, zeros where it has none yet."""
-    like = pools[0].window[name]
-    return [
-        pool.window.get(name) or [x.new_zeros(len(pool.numbers), *x.shape[1:]) for x in like]
-        for pool in pools
-    ]
 
 
 def _unit_of(start: np.ndarray, numbers: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from trajdiag.extraction.work import Work
 from trajdiag.models.base import LoopedModel
 from trajdiag.store.reader import Store
 from trajdiag.store.schema import ARRAYS
+from trajdiag.tasks.questions import DocumentTask
 
 _MAY_DIFFER = ("device",)
 """What may differ from the extraction: it moves last bits, which are counted."""
@@ -30,6 +31,8 @@ class Reopened:
     batch_tokens: int
     state_pool: StatePool
     """Whether the state is that of the last token before the decision, or the mean up to it."""
+    is_text: bool
+    """Whether the task is running text."""
 
 
 def reopen(
@@ -92,6 +95,7 @@ def reopen(
         loops=store.loops,
         batch_tokens=config.batch_tokens,
         state_pool=config.pool,
+        is_text=isinstance(job.task, DocumentTask),
     )
 
 

@@ -85,9 +85,16 @@ def live_rule(
     )
 
 
-def saved_rule(model: LoopedModel, saved: SavedReadout, *, loops: int | None = None) -> LiveRule:
-    """The rule of a readout file. Raises as `live_rule`, and FingerprintError for a fitted gate
-    that was fitted on another model's states, ReadoutError where it is no longer the same."""
+def saved_rule(
+    model: LoopedModel,
+    saved: SavedReadout,
+    *,
+    threshold: float | None = None,
+    loops: int | None = None,
+) -> LiveRule:
+    """The rule of a readout file, at its own threshold or at another. Raises as `live_rule`, and
+    FingerprintError for a fitted gate that was fitted on another model's states, ReadoutError where
+    it is no longer the same."""
     readout: str | Gate = saved.name
     if saved.gate is not None:
         if saved.model_sha256 != model.record.sha256:
@@ -97,7 +104,18 @@ def saved_rule(model: LoopedModel, saved: SavedReadout, *, loops: int | None = N
                 f"has {model.record.sha256[:12]}: fit and choose one on a store of this model"
             )
         readout = saved.load_gate()
-    return live_rule(model, readout, saved.point.threshold, min_depth=saved.min_depth, loops=loops)
+    if threshold is None:
+        threshold = saved.point.threshold
+    return live_rule(model, readout, threshold, min_depth=saved.min_depth, loops=loops)
+
+
+def refuse_continuations(rule: LiveRule) -> None:
+    """Raise ConfigError where the rule reads what only tasks that score continuations have."""
+    if CONTINUATION_GATE in rule.meter.reads:
+        raise ConfigError(
+            f"readout {rule.name} averages the gate over continuations, and there are none; use "
+            f"{NATIVE}"
+        )
 
 
 def _require_live(name: str, model: LoopedModel) -> None:

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trajdiag.errors import ConfigError, NonFiniteError
+from trajdiag.errors import ConfigError
 from trajdiag.extraction.batching import TokenBudget
 from trajdiag.extraction.config import Pool as StatePool
 from trajdiag.extraction.places import places_of
@@ -15,11 +15,11 @@ from trajdiag.extraction.work import Continuations, Work
 from trajdiag.latency.meter import LOGITS
 from trajdiag.latency.pool import Pool, Run, join_pools, read
 from trajdiag.latency.queue import Queue
-from trajdiag.latency.rule import LiveRule
+from trajdiag.latency.rule import LiveRule, refuse_continuations
+from trajdiag.latency.rule_memory import finite, not_finite
 from trajdiag.models.base import Compacts, LoopedModel
 from trajdiag.models.checked import Checked
 from trajdiag.store.device_copies import at_home
-from trajdiag.store.schema import CONTINUATION_GATE
 
 DEAD = 1 / 32
 """The share of rows from which on dropping them pays. An exchange of rows was measured, on the CPU,
@@ -72,11 +72,8 @@ def run_live(
     wrongly, and where the device has not the memory for one unit; NonFiniteError naming the example
     and the loop where a number that is read is NaN or infinite.
     """
-    if CONTINUATION_GATE in rule.meter.reads and not isinstance(work.decision, Continuations):
-        raise ConfigError(
-            f"readout {rule.name} averages the gate over continuations, and this task scores none; "
-            "use native"
-        )
+    if not isinstance(work.decision, Continuations):
+        refuse_continuations(rule)
     run = Run(
         model=Checked(model),
         compacts=model if compact and isinstance(model, Compacts) else None,
@@ -127,14 +124,14 @@ class _Found:
         self.depth[numbers] = at
         where = torch.from_numpy(numbers).to(logits.device)
         self.prediction[where] = logits.argmax(1)
-        self.finite[where] = _finite(logits)
+        self.finite[where] = finite(logits)
         if self.keep_logits:
             self.logits.append((numbers, logits))
 
     def result(self) -> LiveRun:
         if not bool(self.finite.all()):
             number = int((~self.finite).nonzero()[0, 0])
-            raise _not_finite(self.run, "logits", number, int(self.depth[number]))
+            raise not_finite(LOGITS, _name(self.run, number), int(self.depth[number]))
         logits = None
         if self.keep_logits:
             logits = np.empty((len(self.depth), self.logits[0][1].shape[1]), np.float32)
@@ -158,27 +155,22 @@ def _step(pool: Pool, found: _Found) -> None:
     found.row_loops += len(pool.rows)
     leaves = pool.at >= rule.loops
     readings: dict[str, Tensor] = {}
-    asked = (pool.at < rule.loops) & ~pool.done & (pool.at >= rule.meter.first_read)
-    if asked.any() and not rule.never_leaves:
+    if (pool.memory.reads(pool.at) & ~pool.done).any():
         readings = pool.read(rule.meter.reads)
-        pool.remember(readings)
-        crosses = rule.crosses(pool.table, pool.loop)
-        finite = {name: _finite(values) for name, values in readings.items()}
-        # all that the host has to know of the loop, in one copy
-        crossed, *sound = at_home(torch.stack([crosses, *finite.values()])).numpy()
-        for name, is_sound in zip(finite, sound, strict=True):
-            bad = ~is_sound & ~pool.done
+        seen = pool.memory.see(readings, pool.loop)
+        for name, sound in seen.sound.items():
+            bad = ~sound & ~pool.done
             if bad.any():
                 example = int(bad.argmax())
-                number, loop = int(pool.numbers[example]), int(pool.at[example])
-                raise _not_finite(pool.run, name, number, loop)
-        leaves |= crossed
+                whose = _name(pool.run, int(pool.numbers[example]))
+                raise not_finite(name, whose, int(pool.at[example]))
+        leaves |= seen.leaves
     leaving = np.flatnonzero(leaves & ~pool.done)
     if not len(leaving):
         return
     numbers = pool.numbers[leaving]
     if LOGITS in readings:
-        logits = readings[LOGITS][torch.from_numpy(leaving).to(pool.table.device)]
+        logits = readings[LOGITS][torch.from_numpy(leaving).to(pool.run.model.device)]
     else:
         places = places_of(pool.run.work, numbers, pool.rows, pool.run.model.device)
         logits = read(pool.run, pool.state, places, frozenset([LOGITS]))[LOGITS]
@@ -206,14 +198,5 @@ def _turned_over(pool: Pool, queue: Queue, found: _Found, *, refill: bool) -> Po
     return join_pools([*parts, *others]) if others else parts[0]
 
 
-def _finite(values: Tensor) -> Tensor:
-    """bool [example]: whether all numbers of `values` [example, ...] are finite."""
-    return values.reshape(len(values), -1).sum(1, dtype=torch.float32).isfinite()
-
-
-def _not_finite(run: Run, what: str, number: int, loop: int) -> NonFiniteError:
-    spoken = {"hidden": "hidden state", "logits": "logits"}.get(what, "gate logit")
-    return NonFiniteError(
-        f"{spoken} of example {run.work.columns.id[number]} at loop {loop} is NaN or infinite; "
-        "check the model's weights, or compute in another dtype"
-    )
+def _name(run: Run, number: int) -> str:
+    return f"example {run.work.columns.id[number]}"

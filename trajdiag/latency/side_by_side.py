@@ -2,7 +2,8 @@
 
 import dataclasses
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,7 +71,7 @@ def measure_side(
     def add(what: str, number: int, depth: int, rule: LiveRule) -> None:
         runs[what, number, depth] = lambda: live(model, rule)
 
-    try:
+    with memory_for(side, model.device):
         found, full_prediction = [live(model, rule) for rule in rules], full(model)
         full_flops, _ = count_flops(model, full)
         live_flops = [count_flops(model, lambda on, rule=rule: live(on, rule))[0] for rule in rules]
@@ -83,11 +84,6 @@ def measure_side(
             for depth, rule in of_readout.items():
                 add("reading", number, depth, rule)
         seconds = timed(runs, repeats, model.device, progress)
-    except torch.OutOfMemoryError as error:
-        raise ConfigError(
-            f"{model.device} has not the memory for batches of {side.batch_tokens:,} tokens; give "
-            "fewer as --batch-tokens, or a larger device"
-        ) from error
     for each, run in zip(chosen, found, strict=True):
         if run.batch_tokens < side.batch_tokens:
             progress(
@@ -121,6 +117,18 @@ def measure_side(
             )
         )
     return measured
+
+
+@contextmanager
+def memory_for(side: Side, device: torch.device) -> Iterator[None]:
+    """What is inside runs the batches of `side`; ConfigError where the device cannot hold them."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise ConfigError(
+            f"{device} has not the memory for batches of {side.batch_tokens:,} tokens; give "
+            "fewer as --batch-tokens, or a larger device"
+        ) from error
 
 
 def readings_by(rule: LiveRule, depth: NDArray[np.integer] | int) -> NDArray[np.int64]:

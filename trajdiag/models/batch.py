@@ -50,7 +50,7 @@ class Batch:
             self,
             groups=((len(rows), positions),),
             mask=None if self.mask is None else self.mask[rows],
-            turn=self.turn.index_select(self._token_axis, tokens),
+            turn=self.turn_of(tokens),
         )
 
     def join(self, others: Sequence["Batch"], scratch: Scratch | None) -> "Batch":
@@ -69,6 +69,10 @@ class Batch:
             turn=torch.cat([batch.turn for batch in batches], dim=self._token_axis),
             scratch=scratch,
         )
+
+    def turn_of(self, tokens: Tensor) -> Tensor:
+        """The rotary angles of these tokens, int64 [token]."""
+        return self.turn.index_select(self._token_axis, tokens)
 
     @property
     def _token_axis(self) -> int:

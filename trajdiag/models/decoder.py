@@ -63,13 +63,16 @@ class OuroDecoder(nn.Module):
         groups: tuple[tuple[int, int], ...],
         position_ids: Tensor,
         mask: Tensor | None = None,
+        *,
+        lean: bool = True,
     ) -> Batch:
-        """What the loops of one batch share; `position_ids` int64 [token]."""
+        """What the loops of one batch share; `position_ids` int64 [token]. Without `lean` it is not
+        for `lean_loop`."""
         device = position_ids.device.type
         autocast = torch.is_autocast_enabled(device)
         dtype = torch.get_autocast_dtype(device) if autocast else self.model.norm.weight.dtype
         width = self.config.hidden_size
-        lean = width >= _LEAN_FROM and not (autocast or torch.is_grad_enabled())
+        lean = lean and width >= _LEAN_FROM and not (autocast or torch.is_grad_enabled())
         narrow = width <= _JOIN_UP_TO and not lean
         # A complex product turns short heads several times faster, but only float32 has it, and its
         # pairs must be neighbours: attention does not mind the order of a head's dimensions, so the
@@ -106,15 +109,33 @@ class OuroDecoder(nn.Module):
 
     def loop(self, x: Tensor, batch: Batch) -> Tensor:
         """One pass through all layers and the final norm, [token, d_model] to [token, d_model]."""
-        eps = self.config.rms_norm_eps
         if batch.scratch is not None and not torch.is_grad_enabled():
             return lean_loop(x, batch, batch.scratch, self.model.norm.weight, self.config)
         for layer in batch.layers:
-            attended = self._attend(rms_norm(x, layer.attention_in_norm, eps), layer, batch)
-            x = rms_norm(attended, layer.attention_out_norm, eps, residual=x)
-            fed = _project(rms_norm(x, layer.mlp_in_norm, eps), layer.gate_up)
-            x = rms_norm(linear(swiglu(fed), layer.down), layer.mlp_out_norm, eps, residual=x)
-        return rms_norm(x, self.model.norm.weight, eps)
+            attended = self._attend(self.heads(x, layer, batch.turn), layer, batch)
+            x = self.after_attention(x, attended, layer)
+        return self.last_norm(x)
+
+    def heads(self, x: Tensor, layer: LayerWeights, turn: Tensor) -> Tensor:
+        """[token, head + 2 x key head, head_dim]: queries, keys and values of the stream `x`, which
+        is normed first, the first two turned by the angles of their tokens."""
+        config = self.config
+        rotated = config.num_attention_heads + config.num_key_value_heads
+        projected = _project(rms_norm(x, layer.attention_in_norm, config.rms_norm_eps), layer.qkv)
+        heads = projected.view(-1, rotated + config.num_key_value_heads, config.head_dim)
+        return rotate(heads, turn, rotated=rotated)
+
+    def after_attention(self, x: Tensor, attended: Tensor, layer: LayerWeights) -> Tensor:
+        """The stream after a layer, of the one before it and what its attention gives, [token,
+        d_model]."""
+        eps = self.config.rms_norm_eps
+        x = rms_norm(attended, layer.attention_out_norm, eps, residual=x)
+        fed = _project(rms_norm(x, layer.mlp_in_norm, eps), layer.gate_up)
+        return rms_norm(linear(swiglu(fed), layer.down), layer.mlp_out_norm, eps, residual=x)
+
+    def last_norm(self, x: Tensor) -> Tensor:
+        """A loop's end: the state of the stream."""
+        return rms_norm(x, self.model.norm.weight, self.config.rms_norm_eps)
 
     def head(self, hidden: Tensor) -> Tensor:
         """float32 logits [..., vocab] of states [..., d_model], computed in float32."""
@@ -150,11 +171,9 @@ class OuroDecoder(nn.Module):
         ends = torch.cat([torch.full((r,), p, device=device) for r, p in shapes]).cumsum(0) - 1
         return PackedStates(hidden=hidden, last=ends)
 
-    def _attend(self, x: Tensor, layer: LayerWeights, batch: Batch) -> Tensor:
+    def _attend(self, heads: Tensor, layer: LayerWeights, batch: Batch) -> Tensor:
         config = self.config
         queries, keys = config.num_attention_heads, config.num_key_value_heads
-        heads = _project(x, layer.qkv).view(-1, queries + 2 * keys, config.head_dim)
-        heads = rotate(heads, batch.turn, rotated=queries + keys)
         attended = []
         for group, (rows, positions) in zip(
             heads.split([r * p for r, p in batch.groups]), batch.groups, strict=True

@@ -67,6 +67,7 @@ def contents(board: Board, title: str) -> dict[str, Any]:
         ],
         "replicas": replica_tables.replicas(board),
         "latency": latency_tables.latency(board),
+        "contexts": latency_tables.contexts(board),
         "provenance": [(row, tables.provenance(row)) for row in stores.values()],
         "config": visible_json(board.results.config),
         "readout_label": readout_label,

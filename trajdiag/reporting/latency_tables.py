@@ -1,6 +1,7 @@
 """What readouts saved where they were run live."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from trajdiag.reporting.board import Board
 from trajdiag.reporting.cells import Cell, Table, readout_cell
@@ -11,6 +12,17 @@ from trajdiag.results import LatencyRow
 Cells = Mapping[str, LatencyRow]
 """One readout's rows on one side, by metric."""
 
+
+class Line(NamedTuple):
+    """What a line of a table is about."""
+
+    readout: str
+    threshold: float | None
+    device: str
+    batch: str
+    context: str
+
+
 _NOTE = (
     "Speed-up: the time of full depth by that of the readout run live, with the quartiles of the "
     "repeats; ideal: the number of loops by the mean exit depth. Lost is what the live run takes "
@@ -18,31 +30,51 @@ _NOTE = (
     "computing the readout, and to the rest (dropping and taking rows, smaller batches), which may "
     "be negative. Exits differ from the store’s where last bits decide."
 )
+_CONTEXT_NOTE = (
+    "Text decoded token by token, with a cache of keys and values per loop; speed-up is over "
+    "decoding at full depth in the same way. A token that has left early leaves later ones all "
+    "loops (what offline scores assume; nothing is saved), those that they want, or its last one "
+    "in place of the deeper ones. As full depth: the share of tokens that are predicted as at the "
+    "last loop. Loops run: of a token, those for later tokens included. Exits and predictions "
+    "differ from the store’s, where every earlier token has all loops."
+)
+_CONTEXTS = {
+    "full-cached": "all loops",
+    "recompute": "loops as wanted",
+    "copy-last": "last loop’s copy",
+}
 _SIDES = {"batched": "batches", "one": "one at a time"}
 
 
 def latency(board: Board) -> list[Table]:
     """A table a store: a row a readout and side, as measured with every token before the decision
     at full depth."""
-    found = []
+    lines = _lines(board, ["full"])
+    return [_table(board, store, of_store) for store, of_store in lines.items()]
+
+
+def contexts(board: Board) -> list[Table]:
+    """A table a store: a row a readout, side and context, as measured token by token."""
+    lines = _lines(board, _CONTEXTS)
+    return [_context_table(board, store, of_store) for store, of_store in lines.items()]
+
+
+def _lines(board: Board, contexts: Iterable[str]) -> dict[str, dict[Line, dict[str, LatencyRow]]]:
+    """The rows of these contexts, by metric, by line, by store; stores without are left out."""
+    found: dict[str, dict[Line, dict[str, LatencyRow]]] = {}
     for store in board.stores:
-        lines: dict[tuple[str, float | None, str, str], dict[str, LatencyRow]] = {}
         for row in board.results.latency:
-            if row.store == store and row.context == "full":
-                key = row.readout, row.threshold, row.device, row.batch
-                lines.setdefault(key, {})[row.metric] = row
-        if lines:
-            found.append(_table(board, store, lines))
+            if row.store == store and row.context in contexts:
+                key = Line(row.readout, row.threshold, row.device, row.batch, row.context)
+                found.setdefault(store, {}).setdefault(key, {})[row.metric] = row
     return found
 
 
-def _table(
-    board: Board, store: str, lines: Mapping[tuple[str, float | None, str, str], Cells]
-) -> Table:
+def _table(board: Board, store: str, lines: Mapping[Line, Cells]) -> Table:
     rows = [
         (
-            readout_cell(board, readout),
-            Cell(text=f"{_SIDES.get(batch, visible(batch))}, {visible(device)}"),
+            readout_cell(board, line.readout),
+            _run_in(line),
             Cell(text=loops(_value(cells, "depth"))),
             Cell(text=percent(_value(cells, "accuracy"))),
             Cell(text=percent(_value(cells, "accuracy/full"))),
@@ -56,7 +88,7 @@ def _table(
             Cell(text=percent(_flops(cells), 0)),
             Cell(text=_count(cells)),
         )
-        for (readout, _, device, batch), cells in lines.items()
+        for line, cells in lines.items()
     ]
     return Table(
         name=f"latency-{store}",
@@ -81,6 +113,52 @@ def _table(
     )
 
 
+def _context_table(board: Board, store: str, lines: Mapping[Line, Cells]) -> Table:
+    rows = [
+        (
+            readout_cell(board, line.readout),
+            Cell(text=_CONTEXTS[line.context]),
+            _run_in(line),
+            Cell(text=loops(_value(cells, "depth"))),
+            Cell(text=percent(_value(cells, "accuracy"))),
+            Cell(text=percent(_value(cells, "accuracy/full"))),
+            Cell(text=percent(_value(cells, "agreement"))),
+            _times(cells, "speedup"),
+            Cell(text=_fixed(_value(cells, "speedup/ideal"))),
+            Cell(text=_fixed(_value(cells, "loops-run"))),
+            Cell(text=plain(_value(cells, "live"))),
+            Cell(text=_count(cells)),
+            Cell(text=_count(cells, "differing/prediction")),
+        )
+        for line, cells in lines.items()
+    ]
+    return Table(
+        name=f"contexts-{store}",
+        title=visible(store),
+        head=(
+            "Readout",
+            "Earlier tokens",
+            "Run in",
+            "Loops",
+            "Accuracy, %",
+            "At full depth, %",
+            "As full depth, %",
+            "Speed-up",
+            "Ideal",
+            "Loops run",
+            "A token, ms",
+            "Exits that differ",
+            "Predictions that differ",
+        ),
+        rows=tuple(rows),
+        note=_CONTEXT_NOTE,
+    )
+
+
+def _run_in(line: Line) -> Cell:
+    return Cell(text=f"{_SIDES.get(line.batch, visible(line.batch))}, {visible(line.device)}")
+
+
 def _value(cells: Cells, metric: str) -> float | None:
     row = cells.get(metric)
     return row.value if row else None
@@ -102,6 +180,6 @@ def _flops(cells: Cells) -> float | None:
     return None if live is None or not full else live / full
 
 
-def _count(cells: Cells) -> str:
-    row = cells.get("differing/depth")
+def _count(cells: Cells, metric: str = "differing/depth") -> str:
+    row = cells.get(metric)
     return MISSING if row is None or row.value is None else f"{row.value:,.0f} of {row.n:,}"

@@ -1,0 +1,101 @@
+"""What a stopping rule remembers of the loops of some examples, and what it says of the latest."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trajdiag.errors import NonFiniteError
+from trajdiag.latency.rule import LiveRule
+from trajdiag.store.device_copies import at_home
+
+_SPOKEN = {"hidden": "hidden state", "logits": "logits"}
+
+
+@dataclass(kw_only=True)
+class RuleMemory:
+    """Of examples that may stand at different loops."""
+
+    rule: LiveRule
+    table: Tensor
+    """float64 [example, loop, width]: what the meter has kept."""
+    window: dict[str, list[Tensor]]
+    """The last loops' readings, [example, ...], by name; empty before the first."""
+
+    @classmethod
+    def of(cls, rule: LiveRule, examples: int, device: torch.device) -> "RuleMemory":
+        """Nothing, yet."""
+        shape = examples, rule.loops, rule.meter.width
+        table = torch.zeros(shape, dtype=torch.float64, device=device)
+        return cls(rule=rule, table=table, window={})
+
+    def reads(self, loop: np.ndarray | int) -> np.ndarray:
+        """bool, as `loop`: whether the rule reads the loops with these numbers, which the last of
+        all never is."""
+        found = (self.rule.meter.first_read <= loop) & (np.asarray(loop) < self.rule.loops)
+        return found & (not self.rule.never_leaves)
+
+    def see(self, readings: Mapping[str, Tensor], loop: Tensor) -> "Seen":
+        """Take in the readings, [example, ...] by name, of the loops int64 [example] at which the
+        examples stand, and say which of them are to leave there."""
+        meter = self.rule.meter
+        for name, latest in readings.items():
+            before = self.window.get(name) or [torch.zeros_like(latest)] * meter.window
+            self.window[name] = [*before[1:], latest]
+        kept = meter.keep(self.window, self.table, loop)
+        self.table[torch.arange(len(loop), device=loop.device), loop - 1] = kept
+        # all that the host has to know of the loop, in one copy
+        crosses = self.rule.crosses(self.table, loop)
+        sound = [finite(values) for values in readings.values()]
+        crossed, *sound = at_home(torch.stack([crosses, *sound])).numpy()
+        return Seen(leaves=crossed, sound=dict(zip(readings, sound, strict=True)))
+
+    def take(self, examples: Tensor) -> "RuleMemory":
+        """The memory of these examples alone, int64 [example]."""
+        window = {name: [x[examples] for x in loops] for name, loops in self.window.items()}
+        return RuleMemory(rule=self.rule, table=self.table[examples], window=window)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What a loop's readings said."""
+
+    leaves: np.ndarray
+    """bool [example]."""
+    sound: Mapping[str, np.ndarray]
+    """bool [example] by reading: whether all its numbers are finite."""
+
+
+def join_memories(memories: Sequence[RuleMemory]) -> RuleMemory:
+    """One memory of all their examples, of one rule."""
+    first = memories[0]
+    window = {
+        name: [torch.cat(loops) for loops in zip(*_filled(memories, name), strict=True)]
+        for name in first.window
+    }
+    table = torch.cat([memory.table for memory in memories])
+    return RuleMemory(rule=first.rule, table=table, window=window)
+
+
+def finite(values: Tensor) -> Tensor:
+    """bool [example]: whether all numbers of `values` [example, ...] are finite."""
+    return values.reshape(len(values), -1).sum(1, dtype=torch.float32).isfinite()
+
+
+def not_finite(reading: str, whose: str, loop: int) -> NonFiniteError:
+    """The error for a reading, by its name, of an example in words."""
+    return NonFiniteError(
+        f"{_SPOKEN.get(reading, 'gate logit')} of {whose} at loop {loop} is NaN or infinite; "
+        "check the model's weights, or compute in another dtype"
+    )
+
+
+def _filled(memories: Sequence[RuleMemory], name: str) -> list[list[Tensor]]:
+    """Each memory's window of a reading, zeros where it has none yet."""
+    like = memories[0].window[name]
+    return [
+        memory.window.get(name) or [x.new_zeros(len(memory.table), *x.shape[1:]) for x in like]
+        for memory in memories
+    ]

@@ -84,9 +84,13 @@ def measure_side(
                 add("reading", number, depth, rule)
         seconds = timed(runs, repeats, model.device, progress)
     except torch.OutOfMemoryError as error:
+        longest = int(side.work.row_length.max())
         raise ConfigError(
-            f"{model.device} has not the memory for batches of {side.batch_tokens:,} tokens; give "
-            "fewer as --batch-tokens, or a larger device"
+            f"{model.device} has not the memory for full depth in batches of "
+            f"{side.batch_tokens:,} tokens; give fewer as --batch-tokens"
+            if side.batch_tokens > longest
+            else f"{model.device} has not the memory for full depth of one row of {longest:,} "
+            "tokens; use a larger device, or extract with --dtype bfloat16"
         ) from error
     for each, run in zip(chosen, found, strict=True):
         if run.batch_tokens < side.batch_tokens:

@@ -205,7 +205,8 @@ class LatencyRow:
     store: str
     readout: str
     threshold: float | None
-    """In the readout's unit; None never leaves."""
+    """In the readout's unit; None is NaN, which never leaves, or infinite, and then decides alike
+    for all examples."""
     context: str
     """What the tokens before an example's own had run: `full`, all loops."""
     batch: str

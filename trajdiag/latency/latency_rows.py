@@ -26,7 +26,7 @@ def latency_rows(measured: Measured, store: str, device: str) -> list[LatencyRow
             LatencyRow(
                 store=store,
                 readout=measured.chosen.readout.name,
-                threshold=None if math.isnan(threshold) else threshold,
+                threshold=threshold if math.isfinite(threshold) else None,
                 context=FULL,
                 batch=measured.batch,
                 device=device,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from trajdiag.latency.measuring import measure_latency
     from trajdiag.models.registry import load_model
     from trajdiag.models.tracing import trace
+    from trajdiag.plots import plot_attribution, plot_frontier, plot_regret
     from trajdiag.scoring.stores import score
     from trajdiag.store.arrays_import import import_arrays
     from trajdiag.store.from_arrays import from_arrays
@@ -42,6 +43,9 @@ _HOMES = {
     "make_task": ("trajdiag.tasks.registry", "make_task"),
     "measure_latency": ("trajdiag.latency.measuring", "measure_latency"),
     "open": ("trajdiag.store.reader", "open_store"),
+    "plot_attribution": ("trajdiag.plots", "plot_attribution"),
+    "plot_frontier": ("trajdiag.plots", "plot_frontier"),
+    "plot_regret": ("trajdiag.plots", "plot_regret"),
     "report": ("trajdiag.batch_report", "report"),
     "score": ("trajdiag.scoring.stores", "score"),
     "trace": ("trajdiag.models.tracing", "trace"),
@@ -66,6 +70,9 @@ __all__ = [
     "make_task",
     "measure_latency",
     "open",
+    "plot_attribution",
+    "plot_frontier",
+    "plot_regret",
     "report",
     "score",
     "trace",

@@ -80,7 +80,7 @@ def all_stores(cache_dir: str | os.PathLike[str] | None = None) -> list[tuple[Pa
     by name)."""
     found = []
     for path in stores_folder(cache_dir).glob(f"*{STORE_SUFFIX}"):
-        record = _record(path)
+        record = store_record(path)
         if record is not None:
             found.append((str(record["created"]), path.name, path, record["complete"] is True))
     return [(path, complete) for _, _, path, complete in sorted(found, reverse=True)]
@@ -115,7 +115,7 @@ def find_store(
     raise UnknownNameError("store", str(store), [store_name(p) for p in complete_stores(cache_dir)])
 
 
-def _record(path: Path) -> dict[str, Any] | None:
+def store_record(path: Path) -> dict[str, Any] | None:
     """What a folder says of itself as a store, creation time and completeness at least; None where
     it is none."""
     try:

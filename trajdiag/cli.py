@@ -13,7 +13,7 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError, Parameter, UnknownCommandError, convert
 
@@ -62,6 +62,23 @@ for _verb, _help in _VERBS.items():
     app.command(f"trajdiag.commands.{_function}", name=_verb, help=_help, help_format="markdown")
 
 
+_COMPLETION = (
+    "Write it to a file once: "
+    "`trajdiag completion bash > ~/.local/share/bash-completion/completions/trajdiag`; "
+    "`trajdiag completion fish > ~/.config/fish/completions/trajdiag.fish`; "
+    "`trajdiag completion zsh > ~/.zfunc/_trajdiag`, with `fpath+=~/.zfunc` before `compinit` in "
+    "~/.zshrc."
+)
+
+
+@app.command
+def completion(
+    shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help=_COMPLETION)], /
+) -> None:
+    """Print the completion script of bash, zsh or fish."""
+    sys.stdout.write(app.generate_completion(shell=shell))
+
+
 _ADVICE = {
     errno.ENOSPC: "; free some space and run the same command again, it goes on where it was",
     errno.EACCES: "; choose another --cache-dir or --output",
@@ -78,6 +95,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if getattr(sys, name) is None:  # closed by whoever started us
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
     try:
+        if not tokens:
+            from trajdiag.commands.next_step import next_step
+
+            sys.stdout.write(next_step())
+            sys.stdout.flush()
+            return 0
         app(
             tokens,
             result_action="return_value",

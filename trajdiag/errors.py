@@ -21,6 +21,7 @@ class UnknownNameError(TrajdiagError):
             + f" existing: {', '.join(names) or 'none'}"
             + (f". {hint}" if hint else "")
         )
+        self.kind = kind
         self._given = kind, name, names, hint
 
     def __reduce__(self) -> tuple[type["UnknownNameError"], tuple[str, str, list[str], str]]:

@@ -36,7 +36,9 @@ def import_class(kind: str, name: str) -> type:
     """
     module_name, _, class_name = name.partition(":")
     if not all(part.isidentifier() for part in module_name.split(".")):
-        raise ConfigError(f"{kind} {name}: {module_name!r} is no module's name")
+        raise ConfigError(
+            f"{kind} {name}: {module_name!r} is no module's name; wanted package.module:Class"
+        )
     here = str(Path.cwd())
     added = here not in sys.path
     if added:

@@ -218,6 +218,31 @@ def _native_names(store: Store) -> list[str]:
     return [NATIVE] + [RELEASED] * released + [CONTINUATION] * by_continuation + [EXPECTED]
 
 
+def absence(store: Store, name: str) -> str | None:
+    """Why `store` lacks the readout `name`, as a sentence; None where nothing is known of it."""
+    entry, model = READOUTS.get(name), store.record.model
+    if entry is None:
+        return (
+            f"Gates that are fitted on {store.name} are readouts too: `trajdiag fit-gate "
+            f"{store.location}`"
+        )
+    if entry.kind in ("native", "variant") and not store.has_gate:
+        return f"{name} reads the model's own gate, and {model['name']} has none"
+    if name == CONTINUATION and CONTINUATION_GATE not in store.arrays:
+        return (
+            f"{name} reads the gate where the choices of a question are scored as continuations, "
+            f"which task {store.record.task['name']} has not"
+        )
+    if name == RELEASED and name not in _native_names(store):
+        return (
+            f"{name} is the rule of Ouro's released code, which never runs {model['name']}; use "
+            f"{NATIVE}"
+        )
+    if entry.kind == "signal" and name not in store.signal_names:
+        return f"{name} is defined from loop {entry.first_loop} on, and the store has {store.loops}"
+    return None
+
+
 def has_released_rule(family: str | None, config: Mapping[str, Any] | None) -> bool:
     """Whether a model of this family and config, where it has a gate, can be run by Ouro's released
     code: what trajdiag trains never is."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trajdiag.errors import UnknownNameError
+from trajdiag.html_tables import html_list, html_table
 
 RESULTS_VERSION = 1
 
@@ -205,7 +206,8 @@ class LatencyRow:
     store: str
     readout: str
     threshold: float | None
-    """In the readout's unit; None never leaves."""
+    """In the readout's unit; None is NaN, which never leaves, or infinite, and then decides alike
+    for all examples."""
     context: str
     """What the tokens before an example's own had run: `full`, all loops, whole rows at once.
     Decoded token by token: `full-cached`, all loops; `recompute`, those that a later token wants;
@@ -300,6 +302,74 @@ class Results:
         return pd.DataFrame(
             [dataclasses.asdict(row) for row in getattr(self, table)], columns=columns
         )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the verdict, each store's best readouts, what was measured."""
+        parts = [html_list("Verdict", self.verdict)] if self.verdict else []
+        parts += [self._store_html(store) for store in dict.fromkeys(r.store for r in self.scores)]
+        if self.latency:
+            parts.append(self._latency_html())
+        if self.findings:
+            said = [f"{finding.severity}: {finding.message}" for finding in self.findings]
+            parts.append(html_list("Findings", said))
+        tables = [f"{name} {len(getattr(self, name)):,}" for name in ROW_TYPES]
+        return "".join([*parts, html_list("Tables, for to_pandas", [", ".join(tables)])])
+
+    def _store_html(self, store: str) -> str:
+        found = {(r.readout, r.metric): r for r in self.scores if _is_test(r, store)}
+        shares = {(r.readout, r.part): r for r in self.diagnosis if r.store == store}
+        rows = []
+        kinds = {row.readout: row.kind for row in self.readouts if row.store == store}
+        ranked = self.ranked(store)
+        rules = [name for name in ranked if kinds[name] not in _LIMITS]
+        own = [name for name in rules[_SHOWN:] if kinds[name] == "native"]
+        for name in [*(n for n in _LIMITS if n in ranked), *rules[:_SHOWN], *own]:
+            scores = [found.get((name, metric)) for metric, _, _ in _IN_HTML]
+            cells = [
+                _spoken(row, factor) for row, (_, _, factor) in zip(scores, _IN_HTML, strict=True)
+            ]
+            parts = [_spoken(shares.get((name, part)), 100) for part in _SHARES]
+            rows.append([name, *cells, *parts])
+        columns = ["readout", *(heading for _, heading, _ in _IN_HTML), *_SHARES.values()]
+        return html_table(f"{store}, on test", columns, rows)
+
+    def _latency_html(self) -> str:
+        lines: dict[tuple[str, str, str], dict[str, LatencyRow]] = {}
+        for row in self.latency:
+            lines.setdefault((row.store, row.readout, row.batch), {})[row.metric] = row
+        rows = [
+            [f"{store}: {readout}, {batch}", *(_spoken(of.get(m), 1) for m in _MEASURED)]
+            for (store, readout, batch), of in lines.items()
+        ]
+        return html_table("Early exit, measured", ["readout", *_MEASURED.values()], rows)
+
+
+_SHOWN = 6
+"""Readouts of a store that a notebook shows, beside what bounds them and the model's own gate."""
+_LIMITS = ("oracle", "bound")
+"""Kinds, and the main readout of each."""
+_IN_HTML = (
+    ("depth@final", "mean depth", 1.0),
+    ("accuracy@final", "accuracy %", 100.0),
+    ("area", "area %", 100.0),
+)
+"""Metric, heading, factor."""
+_SHARES = {"ok": "right %", "early": "early %", "late": "late %", "trajectory": "no loop right %"}
+_MEASURED = {"depth": "mean depth", "speedup": "speed-up", "speedup/ideal": "ideal"}
+
+
+def _is_test(row: ScoreRow, store: str) -> bool:
+    return row.store == store and row.split == "test"
+
+
+def _spoken(row: ScoreRow | DiagnosisRow | LatencyRow | None, factor: float) -> str | None:
+    """A number and its interval."""
+    if row is None or row.value is None:
+        return None
+    value = f"{row.value * factor:.2f}"
+    if row.low is None or row.high is None:
+        return value
+    return f"{value} [{row.low * factor:.2f}, {row.high * factor:.2f}]"
 
 
 ROW_TYPES = {

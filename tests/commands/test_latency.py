@@ -1,6 +1,7 @@
 """`trajdiag latency` on a shipped model, to JSON, to the cache and into the report."""
 
 import json
+import math
 
 import pytest
 
@@ -70,11 +71,23 @@ def test_without_a_readout_the_best_signal_and_the_gate_are_run_and_the_report_s
 
 @pytest.mark.parametrize(
     ("threshold", "words"),
-    [("nan", "no example leaves before loop 5"), ("1e9", "every example leaves at loop 1")],
+    [
+        ("nan", "no example leaves before loop 5"),
+        ("-1", "no example leaves before loop 5"),
+        ("-inf", "no example leaves before loop 5"),
+        ("1e9", "every example leaves at loop 1"),
+        ("inf", "every example leaves at loop 1"),
+    ],
 )
 def test_a_threshold_that_decides_nothing_is_said(home, capsys, threshold, words):
-    code, _, err = run(capsys, home, "--readout", "entropy", "--threshold", threshold, *QUICK)
-    assert code == 0 and words in err
+    code, out, err = run(
+        capsys, home, "--readout", "entropy", f"--threshold={threshold}", "--json", *QUICK
+    )
+    assert code == 0, err
+    for batch in ("batched", "one"):
+        assert f"entropy, {batch}: {words} at threshold " in err
+    (kept,) = {row["threshold"] for row in json.loads(out)["latency"]}
+    assert kept == (float(threshold) if math.isfinite(float(threshold)) else None)
 
 
 def test_a_readout_file_brings_its_threshold(home):

@@ -228,10 +228,12 @@ def test_a_difficulty_is_in_all_records_or_in_none(tmp_path: Path) -> None:
 
 
 def test_files_that_hold_no_questions_are_one_line(tmp_path: Path) -> None:
-    assert refusal(tmp_path, "", " ") == "/quiz.jsonl is empty"
-    assert "has no record in split test" in refusal(tmp_path, {**SKY, "split": "fit"})
+    assert refusal(tmp_path, "", " ") == "/quiz.jsonl is empty; give a file that holds something"
+    message = refusal(tmp_path, {**SKY, "split": "fit"})
+    assert "has no record in split test" in message and "it has fit" in message
     for name, content, reason in (
-        ("none.jsonl", None, "no such file"),
+        ("none.jsonl", None, "no such file; files in .*: quiz.jsonl$"),
+        ("none/quiz.jsonl", None, "no such file; there is no folder .*none$"),
         ("bytes.jsonl", b"{}\n\xff", "line 2: not UTF-8 text"),
         ("not.parquet", b"PAR?", "is not a Parquet file that can be read"),
     ):

@@ -104,7 +104,10 @@ def require_regressors(names: Sequence[str]) -> None:
         if name not in REGRESSORS:
             raise UnknownNameError("regressor", name, REGRESSORS)
     if not names or len(set(names)) < len(names):
-        raise ConfigError(f"the bound needs regressors, each once: {', '.join(REGRESSORS)}")
+        raise ConfigError(
+            f"the bound needs some of the regressors {', '.join(REGRESSORS)}, each once, got "
+            f"{', '.join(names) or 'none'}"
+        )
 
 
 def _parts(

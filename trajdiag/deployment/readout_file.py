@@ -18,6 +18,7 @@ from trajdiag.errors import ConfigError
 from trajdiag.store.durable import disk_errors, write_file
 
 READOUT_VERSION = 1
+_MAKE = "make one with `trajdiag score STORE --readouts NAME --target risk=0.02`"
 
 
 def save_readout(readout: SavedReadout) -> Path:
@@ -41,14 +42,12 @@ def load_readout(path: str | os.PathLike[str]) -> SavedReadout:
         content = json.loads(path.read_text(encoding="utf-8"))
         digest = None if not isinstance(content, dict) else _digest(_without_digest(content))
     except FileNotFoundError as error:
-        raise ReadoutError(
-            f"no readout file at {path}; make one with `trajdiag score STORE --readouts NAME "
-            "--target risk=0.02`"
-        ) from error
+        raise ReadoutError(f"no readout file at {path}; {_MAKE}") from error
     except (OSError, ValueError, RecursionError) as error:
-        raise ReadoutError(f"{path} is no readout file: {' '.join(str(error).split())}") from error
+        reason = " ".join(str(error).split())
+        raise ReadoutError(f"{path} is no readout file: {reason}; {_MAKE}") from error
     if not isinstance(content, dict) or "trajdiag_readout" not in content:
-        raise ReadoutError(f"{path} is no readout file: it does not say trajdiag_readout")
+        raise ReadoutError(f"{path} is no readout file: it does not say trajdiag_readout; {_MAKE}")
     if content["trajdiag_readout"] != READOUT_VERSION:
         raise ReadoutError(
             f"readout file {path} has version {shown(content['trajdiag_readout'])}, this trajdiag "

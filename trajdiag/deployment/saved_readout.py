@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from trajdiag.errors import GateError, TrajdiagError
 from trajdiag.gates.gate import CONFIG, Gate, load_gate, read_gate
+from trajdiag.html_tables import html_facts, html_table
 from trajdiag.metrics.frontier import exit_depth
 from trajdiag.readout import Readout, Scale
 from trajdiag.store.reader import Store, open_store
@@ -124,6 +125,37 @@ class SavedReadout:
         values = self.readout_of(store).values(store, split)
         first = max(self.first_loop, self.min_depth)
         return exit_depth(values, self.point.threshold, self.direction, first)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the rule, and what it does on val and on test."""
+        point = self.point
+        stops = "never" if point.never_leaves else f"at a {self.direction} value"
+        first = max(self.first_loop, self.min_depth)
+        facts = html_facts(
+            f"Readout {self.name}",
+            [
+                ("leaves", f"{stops}, threshold {point.threshold:.6g} ({self.unit})"),
+                ("from loop", str(first)),
+                ("target", f"{self.target} {self.level:g}"),
+                ("chosen on", self.store),
+                ("file", str(self.path)),
+            ],
+        )
+        numbers = html_table(
+            "What it does",
+            ["split", "examples", "mean depth", "accuracy %", "risk %"],
+            [
+                [
+                    name,
+                    f"{of.examples:,}",
+                    f"{of.depth.value:.2f}",
+                    f"{100 * of.accuracy.value:.2f}",
+                    f"{100 * of.risk.value:.2f}",
+                ]
+                for name, of in (("val", point.val), ("test", point.test))
+            ],
+        )
+        return facts + numbers
 
     @property
     def _home(self) -> Path | None:

@@ -53,7 +53,11 @@ class TargetConfig:
 
     def __post_init__(self) -> None:
         if sum(getattr(self, name) is not None for name in TARGETS) != 1:
-            raise ConfigError(f"a threshold has one target: {', '.join(TARGETS)}; give one of them")
+            given = [name for name in TARGETS if getattr(self, name) is not None]
+            raise ConfigError(
+                f"a threshold has one target, of {', '.join(TARGETS)}; got "
+                f"{' and '.join(given) or 'none'}"
+            )
         if self.accuracy is not None and not 0 < self.accuracy <= 1:
             raise ConfigError(f"accuracy must be a share above 0, up to 1, got {self.accuracy}")
         if self.depth is not None and not 1 <= self.depth < math.inf:
@@ -65,7 +69,10 @@ class TargetConfig:
         if self.min_depth < 1:
             raise ConfigError(f"min_depth must be at least 1 loop, got {self.min_depth}")
         if self.n_resamples < 2 or not 0 < self.confidence < 1:
-            raise ConfigError("n_resamples must be at least 2, confidence between 0 and 1")
+            raise ConfigError(
+                "n_resamples must be at least 2 and confidence between 0 and 1, got "
+                f"{self.n_resamples} and {self.confidence}"
+            )
         if not 0 <= self.seed < 2**63:
             raise ConfigError(f"seed must be 0 or more, got {self.seed}")
 

@@ -49,10 +49,14 @@ class DiagnoseConfig(EvaluationConfig):
         super().__post_init__()
         for option in ("bound", "swap"):
             if isinstance(getattr(self, option), str):
-                raise ConfigError(f"{option} must be a list of names, not one text")
+                raise ConfigError(
+                    f"{option} must be a list of names, got the text {getattr(self, option)!r}"
+                )
         require_regressors(self.bound)
         if self.swap is not None and len(self.swap) != 2:
-            raise ConfigError(f"swap needs two readouts, got {len(self.swap)}")
+            raise ConfigError(
+                f"swap needs two readouts, got {', '.join(map(str, self.swap)) or 'none'}"
+            )
 
 
 def diagnose(

@@ -48,7 +48,7 @@ def document_work(task: DocumentTask, encode: Encoder, longest: int, *, inputs: 
         if not any(window.document in set(of_split) for window in windows):
             raise ConfigError(
                 f"task {task.name} has no token to predict in split {split}: its documents are "
-                "shorter than two tokens"
+                "shorter than two tokens; give it longer ones, or no documents"
             )
     counts = [len(window.at) for window in windows]
     count = len(windows)

@@ -43,7 +43,10 @@ class Encoder:
         bos, eos = self._tokenizer.bos_token_id, self._tokenizer.eos_token_id
         first = eos if bos is None else bos
         if first is None:
-            raise ConfigError("an empty prompt needs a tokenizer that has a bos or an eos token")
+            raise ConfigError(
+                "an empty prompt needs a tokenizer that has a bos or an eos token, and this one "
+                "has neither; give every question a prompt"
+            )
         return first
 
     def _added(self) -> tuple[int, int]:
@@ -54,7 +57,8 @@ class Encoder:
                 return before, len(special) - len(plain) - before
         raise ConfigError(
             "the tokenizer changes a text's tokens where it adds special ones: 'a' is "
-            f"{plain[:8]} without them and {special[:8]} with them"
+            f"{plain[:8]} without them and {special[:8]} with them; special tokens may only be "
+            "added before and after a text"
         )
 
     def _tokens(self, text: str, *, special: bool) -> list[int]:

@@ -22,6 +22,7 @@ _KINDS = {
     "input": "UOT",
 }
 """The per-example columns, and the kinds of dtype that each may have."""
+_SPOKEN = {"iu": "integers", "iuf": "numbers", "UOT": "text"}
 
 
 def examples_in_store_order(task: Task) -> tuple[Examples, np.ndarray]:
@@ -39,9 +40,15 @@ def examples_in_store_order(task: Task) -> tuple[Examples, np.ndarray]:
     for name, part in splits.items():
         require_valid(task, name, part)
     if "test" not in splits or not len(splits["test"]):
-        raise ConfigError(f"task {task.name} has no test split, on which all results are reported")
+        held = ", ".join(name for name, part in splits.items() if len(part)) or "none"
+        raise ConfigError(
+            f"task {task.name} has no test split, on which all results are reported; it has {held}"
+        )
     if len({frozenset(part.covariates) for part in splits.values()}) > 1:
-        raise ConfigError(f"task {task.name}: its splits must have the same covariates")
+        held = [f"{name}: {', '.join(part.covariates) or 'none'}" for name, part in splits.items()]
+        raise ConfigError(
+            f"task {task.name}: its splits must have the same covariates, got {'; '.join(held)}"
+        )
     parts = [splits[name] for name in SPLITS if name in splits]
     split = np.concatenate([np.full(len(splits[n]), n) for n in SPLITS if n in splits])
     width = max(part.input_ids.shape[1] for part in parts)
@@ -76,14 +83,24 @@ def require_valid(task: Task, split: str, part: Examples) -> None:
         kinds = _KINDS.get(name, "iuf") if name != "input_ids" else "iu"
         dimensions = 2 if name == "input_ids" else 1
         if not isinstance(values, np.ndarray) or values.ndim != dimensions:
-            raise ConfigError(f"{where}: {name} must be a numpy array of {dimensions} dimensions")
+            raise ConfigError(
+                f"{where}: {name} must be a numpy array of {dimensions} dimensions, not "
+                f"{shown(values)}"
+            )
         if values.dtype.kind not in kinds:
-            raise ConfigError(f"{where}: {name} cannot be of dtype {values.dtype}")
+            raise ConfigError(
+                f"{where}: {name} cannot be of dtype {values.dtype}; give {_SPOKEN[kinds]}"
+            )
         if len(values) != len(part.target):
-            raise ConfigError(f"{where}: {len(values)} {name} for {len(part.target)} targets")
+            raise ConfigError(
+                f"{where}: {len(values)} {name} for {len(part.target)} targets; give one for each"
+            )
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             at = int(np.flatnonzero(~np.isfinite(values))[0])
-            raise ConfigError(f"{where}: {name} of example {named(part.id[at])} is {values[at]}")
+            raise ConfigError(
+                f"{where}: {name} of example {named(part.id[at])} is {values[at]}, and must be "
+                "finite"
+            )
     classes = task.vocab_size if task.class_ids is None else len(task.class_ids)
     if classes < 2:
         raise ConfigError(f"task {task.name}: a decision needs at least 2 classes, got {classes}")

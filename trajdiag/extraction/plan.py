@@ -175,7 +175,7 @@ def work_of(config: ExtractConfig, model: LoopedModel, task: AnyTask, rule: Leng
         at = work.columns.id[int(work.row_length.argmax())]
         raise ConfigError(
             f"example {at} of task {task.name} has {longest} tokens, model {config.model} takes "
-            f"{model.max_positions}"
+            f"{model.max_positions}; make it shorter, or choose another model"
         )
     return work
 

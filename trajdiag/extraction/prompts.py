@@ -93,7 +93,9 @@ def continuations(
     prompt, following = _split(question, encode)
     for choice, tokens in zip(question.choices, following, strict=True):
         if not tokens:
-            raise ConfigError(f"{where}: choice {choice!r} adds no token to the prompt")
+            raise ConfigError(
+                f"{where}: choice {choice!r} adds no token to the prompt; give it some text"
+            )
     # the last token of a continuation is predicted, never read
     longest = max(len(tokens) for tokens in following) - 1
     if not rule.fits(where, len(prompt) + longest):
@@ -105,7 +107,10 @@ def continuations(
         row.append(rows.setdefault(tuple(cut), len(rows)))
         starts.append(len(cut) - len(tokens))
     if min(starts) < 0:
-        raise ConfigError(f"{where}: a choice of {longest + 1} tokens leaves no room for a prompt")
+        raise ConfigError(
+            f"{where}: a choice of {longest + 1} tokens leaves no room for a prompt; shorten "
+            "it, or leave such questions out with --skip"
+        )
     return Encoded(rows=list(rows), at=starts[0], row=row, tokens=following, starts=starts)
 
 
@@ -117,7 +122,10 @@ def _split(question: Question, encode: Encoder) -> tuple[list[int], list[list[in
         return [first], [tokens[tokens[:1] == [first] :] for tokens in found]
     prompt = encode(question.prompt.rstrip())
     if not prompt:
-        raise ConfigError(f"the prompt of question {question.id} has no token")
+        raise ConfigError(
+            f"the prompt of question {question.id} has no token: {question.prompt!r:.60}; give it "
+            "some text, or none at all"
+        )
     # a tokenizer that merges across the border may change the prompt's last token: the choice's
     # row keeps the prompt's own tokens, as lm-evaluation-harness does
     whole = [encode(_text(question, choice)) for choice in question.choices]

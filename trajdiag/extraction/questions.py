@@ -26,7 +26,11 @@ def ordered(task: str, splits: Mapping[str, Sequence[Item]], what: str) -> list[
     """The items of fit, val and test, in that order, each with its split. Raises ConfigError where
     there is nothing to report on."""
     if not splits.get("test"):
-        raise ConfigError(f"task {task} has no test {what}, on which all results are reported")
+        held = ", ".join(split for split, items in splits.items() if items) or "none"
+        raise ConfigError(
+            f"task {task} has no test {what}, on which all results are reported; splits that have "
+            f"some: {held}"
+        )
     return [(split, item) for split in SPLITS for item in splits.get(split, ())]
 
 

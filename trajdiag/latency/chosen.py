@@ -18,7 +18,7 @@ from trajdiag.latency.rule import LiveRule, live_rule
 from trajdiag.metrics.curve import area, budget_curve
 from trajdiag.metrics.frontier import Frontier, frontier
 from trajdiag.models.base import LoopedModel
-from trajdiag.readout import Readout, list_readouts
+from trajdiag.readout import Readout, absence, list_readouts
 from trajdiag.readout_registry import EXPECTED
 from trajdiag.scoring.stores import ScoreConfig
 from trajdiag.store.reader import Store
@@ -73,7 +73,8 @@ def choose(store: Store, config: LatencyConfig) -> list[Chosen]:
                 said=f"of {name}",
             )
         elif name not in known:
-            raise UnknownNameError("readout to run live", name, known, _NO_RULES)
+            why = absence(store, name) or _NO_RULES
+            raise UnknownNameError("readout to run live", name, known, why)
         elif given is None:
             chosen = _at_final(known[name], _Val(store))
         else:

@@ -93,11 +93,17 @@ def _added_matrix_vector(start: Any, matrix: Any, vector: Any, *_: Any, **__: An
     return 2 * prod(matrix)
 
 
+def _grouped(rows: Any, matrices: Any, *_: Any, **__: Any) -> int:
+    """Experts: each of `rows` [row, in] through one of `matrices` [expert, in, out]."""
+    return 2 * prod(rows) * matrices[-1]
+
+
 _ATEN = torch.ops.aten
 _MORE: dict[Any, Any] = {
     _ATEN._scaled_dot_product_flash_attention_for_cpu: _attention,
     _ATEN.baddbmm_: baddbmm_flop,
     _ATEN.addmm_: addmm_flop,
+    _ATEN._grouped_mm: _grouped,
     _ATEN.mv: _matrix_vector,
     _ATEN.addmv: _added_matrix_vector,
 }

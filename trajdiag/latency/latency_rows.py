@@ -38,7 +38,7 @@ class Rows:
             LatencyRow(
                 store=self.store,
                 readout=self.chosen.readout.name,
-                threshold=None if math.isnan(threshold) else threshold,
+                threshold=threshold if math.isfinite(threshold) else None,
                 context=self.context,
                 batch=self.batch,
                 device=self.device,

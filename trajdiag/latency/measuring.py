@@ -119,8 +119,6 @@ def _numbers(threshold: float | Sequence[float] | None) -> tuple[float, ...] | N
 
 
 def _require_able(again: Reopened) -> None:
-    if again.loops < 2:
-        raise ConfigError("the store has one loop, before which nothing can be left")
     if again.model.device.type == "mps":
         raise ConfigError(
             "readouts run live on cpu or cuda: mps has no float64, in which they are computed; "

@@ -2,6 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -66,11 +67,16 @@ def reopen(
         **({"model": model} if isinstance(model, str) else {}),
         **({"task": task} if isinstance(task, str) else {}),
     )
+    is_command = not record.commands[0].startswith("#")
+    if model is None and is_command and record.model.get("source") == "local":
+        _require_folder(store, config.model)
     given_model = None if model is None or isinstance(model, str) else model
     given_task = None if task is None or isinstance(task, str) else task
     try:
         job = prepare(config, given_model, given_task)
     except UnknownNameError as error:
+        if isinstance({"model": model, "task": task}.get(error.kind), str):
+            raise
         missing = str(error).partition(",")[0].partition(";")[0]
         raise ConfigError(
             f"the model and the task of store {store.name} cannot be had again ({missing}): name "
@@ -109,6 +115,18 @@ def some_units(work: Work, split: str, most: int, seed: int) -> np.ndarray:
     order = np.random.default_rng(seed).permutation(len(of_split))
     count = max(1, int(np.searchsorted(np.cumsum(held[order]), most, side="right")))
     return of_split[np.sort(order[:count])]
+
+
+def _require_folder(store: Store, folder: str) -> None:
+    """Raise ConfigError where `folder`, of the store's model, is not there; a path with a slash in
+    it would be taken for a model of the hub."""
+    if Path(folder).is_dir():
+        return
+    seen = "" if Path(folder).is_absolute() else f" in {Path.cwd()}"
+    raise ConfigError(
+        f"the model of store {store.name} was the folder {folder}, which is not there{seen}: give "
+        "the place that it has moved to as --model FOLDER, or the model in Python as model="
+    )
 
 
 def _require_model(store: Store, model: LoopedModel) -> None:

@@ -125,9 +125,13 @@ def memory_for(side: Side, device: torch.device) -> Iterator[None]:
     try:
         yield
     except torch.OutOfMemoryError as error:
+        longest = int(side.work.row_length.max())
         raise ConfigError(
-            f"{device} has not the memory for batches of {side.batch_tokens:,} tokens; give "
-            "fewer as --batch-tokens, or a larger device"
+            f"{device} has not the memory for full depth in batches of {side.batch_tokens:,} "
+            "tokens; give fewer as --batch-tokens"
+            if side.batch_tokens > longest
+            else f"{device} has not the memory for full depth of one row of {longest:,} tokens; "
+            "use a larger device, or extract with --dtype bfloat16"
         ) from error
 
 

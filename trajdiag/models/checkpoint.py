@@ -41,7 +41,10 @@ class Checkpoint:
 def read_config(folder: Path) -> dict[str, Any]:
     """The content of a checkpoint's config.json. Raises CheckpointError where there is none."""
     if not (folder / CONFIG).is_file():
-        raise CheckpointError(f"{folder} is not a checkpoint: it has no {CONFIG}")
+        raise CheckpointError(
+            f"{folder} is not a checkpoint: it has no {CONFIG}; give the folder that holds it and "
+            "the safetensors"
+        )
     return read_json(folder / CONFIG)
 
 

@@ -24,7 +24,11 @@ def named_device(name: str) -> torch.device:
             raise RuntimeError("it holds no numbers")
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise ConfigError(f"device {name!r} cannot be used here; try auto or cpu") from error
+        usable = ["auto", "cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+        usable += ["mps"] * torch.backends.mps.is_available()
+        raise ConfigError(
+            f"device {name!r} cannot be used here; usable: {', '.join(usable)}"
+        ) from error
     return device
 
 

@@ -77,7 +77,9 @@ def load_model(
     if place is not None:
         model = _open(place, chosen_device, chosen_dtype, initial_state)
     elif initial_state is not None:
-        raise ConfigError(f"an initial state is not for {name}: its class begins by itself")
+        raise ConfigError(
+            f"an initial state is not for {name}: its class begins by itself; leave it out"
+        )
     else:
         model = load_own(name, chosen_device, chosen_dtype)
         if device != "auto" and model.device.type != chosen_device.type:
@@ -141,7 +143,9 @@ def _find(
             "yours (package.module:Class) are models too",
         )
     if revision is not None:
-        raise ConfigError(f"a revision is for models from the hub, and {name} is not from there")
+        raise ConfigError(
+            f"a revision is for models from the hub, and {name} is not from there; leave it out"
+        )
     return here
 
 

@@ -38,7 +38,7 @@ def read_json(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} is not valid JSON: {error}") from error
+        raise CheckpointError(f"{path} is not valid JSON: {error}; get the file again") from error
     if not isinstance(content, dict):
         raise CheckpointError(f"{path} must hold a JSON object, not a {type(content).__name__}")
     return content
@@ -58,7 +58,9 @@ def weight_files(folder: Path) -> dict[str, Path]:
             f"{folder} holds its weights in {listed(pickles)}; only safetensors are read: "
             f"save them as {SINGLE}"
         )
-    raise CheckpointError(f"{folder} has neither {SINGLE} nor {INDEX}")
+    raise CheckpointError(
+        f"{folder} has neither {SINGLE} nor {INDEX}; give the folder that holds the weights"
+    )
 
 
 def check_tensors(files: Mapping[str, Path], wanted: Mapping[str, torch.Size]) -> None:
@@ -185,7 +187,7 @@ def listed(names: list[str]) -> str:
 def _sharded_files(folder: Path) -> dict[str, Path]:
     weight_map = read_json(folder / INDEX).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
-        raise CheckpointError(f"{folder / INDEX} has no weight_map")
+        raise CheckpointError(f"{folder / INDEX} has no weight_map; get the file again")
     files: dict[str, Path] = {}
     for name, file_name in sorted(weight_map.items()):
         # A shard is a plain name beside its index: never a path that leads elsewhere.
@@ -196,7 +198,9 @@ def _sharded_files(folder: Path) -> dict[str, Path]:
         files[name] = folder / file_name
     absent = sorted({path.name for path in files.values() if not path.is_file()})
     if absent:
-        raise CheckpointError(f"{folder} lacks {listed(absent)}, which {INDEX} names")
+        raise CheckpointError(
+            f"{folder} lacks {listed(absent)}, which {INDEX} names; put them there"
+        )
     for path, names in _by_file(files):
         with _opened(path) as file:
             held = set(file.keys())
@@ -223,7 +227,9 @@ def _opened(path: Path) -> Iterator[Any]:
         with safe_open(path, framework="pt") as file:
             yield file
     except SafetensorError as error:
-        raise CheckpointError(f"{path} is not a whole safetensors file: {error}") from error
+        raise CheckpointError(
+            f"{path} is not a whole safetensors file: {error}; get it again"
+        ) from error
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
 

@@ -15,7 +15,7 @@ from trajdiag.errors import ConfigError, UnknownNameError
 from trajdiag.metrics.bootstrap import LEFT_OUT, Estimate, Resample
 from trajdiag.names import require_kind, require_options
 from trajdiag.ray_cluster import require_ray
-from trajdiag.readout import FIXED, Readout, bound, list_readouts, oracles
+from trajdiag.readout import FIXED, Readout, absence, bound, list_readouts, oracles
 from trajdiag.results import Results
 from trajdiag.scoring.evaluation import REAL, Resamples, Scored, evaluate
 from trajdiag.scoring.hindsight import evaluate_bound, evaluate_oracle, null_points, rule_points
@@ -70,7 +70,9 @@ class EvaluationConfig:
     def __post_init__(self) -> None:
         for option in ("readouts", "gates"):
             if isinstance(getattr(self, option), str):
-                raise ConfigError(f"{option} must be a list of names, not one text")
+                raise ConfigError(
+                    f"{option} must be a list of names, got the text {getattr(self, option)!r}"
+                )
         require_kind(self, int, "n_resamples", "seed", "min_depth")
         require_kind(self, float, "slack", "confidence", "memory")
         if isinstance(self.targets, str | float | int):
@@ -78,7 +80,10 @@ class EvaluationConfig:
         if not isinstance(self.threshold, dict):
             raise ConfigError(f"threshold must give numbers by readout, got {self.threshold!r}")
         if self.n_resamples < 2 or not 0 < self.confidence < 1:
-            raise ConfigError("n_resamples must be at least 2, confidence between 0 and 1")
+            raise ConfigError(
+                "n_resamples must be at least 2 and confidence between 0 and 1, got "
+                f"{self.n_resamples} and {self.confidence}"
+            )
         if not 0 <= self.slack < 1:
             raise ConfigError(f"slack must be a share from 0 to below 1, got {self.slack}")
         if not all(0 < target <= 1 for target in self.targets):
@@ -196,7 +201,7 @@ def score_stores(
     stores with the same groups share their resamples. With `rules`, which fits stopping rules on a
     store, the learned bound and luck's null too: these read stores whole."""
     chosen = [_readouts(store, config) for store in stores]
-    _require_known(config, chosen)
+    _require_known(config, stores, chosen)
     if launcher == "ray":
         require_ray()
     if rules is not None:
@@ -332,13 +337,21 @@ def _readouts(store: Store, config: EvaluationConfig) -> list[Readout]:
     return [*found, *oracles()]
 
 
-def _require_known(config: EvaluationConfig, readouts: Sequence[Sequence[Readout]]) -> None:
+def _require_known(
+    config: EvaluationConfig, stores: Sequence[Store], readouts: Sequence[Sequence[Readout]]
+) -> None:
     """Raise where a readout is asked for that no store has."""
     names = {readout.name for of_store in readouts for readout in of_store}
     for name in config.readouts or ():
         if name not in names:
-            raise UnknownNameError("readout", name, names)
+            raise UnknownNameError("readout", name, names, _why_absent(stores, name))
     rules = names - {readout.name for readout in oracles()}
     for name in config.threshold:
         if name not in rules:
-            raise UnknownNameError("readout", name, rules, "A threshold needs one.")
+            why = _why_absent(stores, name) or "A threshold is for a rule, which hindsight is not"
+            raise UnknownNameError("readout", name, rules, why)
+
+
+def _why_absent(stores: Sequence[Store], name: str) -> str:
+    """Why the store lacks the readout, where there is one."""
+    return (absence(stores[0], name) or "") if len(stores) == 1 else ""

@@ -167,7 +167,7 @@ class _Member:
                 # few bytes at a time pass through the processor's cache
                 part = self._file.read(min(_READ_BYTES, total - at))
                 if not part:
-                    raise ConfigError(f"{self._what} is damaged: it ends early")
+                    raise ConfigError(f"{self._what} is damaged: it ends early; write it again")
                 if at + len(part) > len(found):
                     found.resize(min(total, 2 * len(found)), refcheck=False)
                 found[at : at + len(part)] = np.frombuffer(part, np.uint8)

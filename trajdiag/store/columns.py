@@ -40,7 +40,9 @@ class Columns:
                     raise ConfigError(f"{name} must be text, got {ascii(text)[:80]}")
         if len(set(self.id.tolist())) < len(self.id):
             ids, counts = np.unique(self.id.astype(str), return_counts=True)
-            raise ConfigError(f"id {str(ids[counts.argmax()])!r} is given more than once")
+            raise ConfigError(
+                f"id {str(ids[counts.argmax()])!r} is given more than once; ids must differ"
+            )
 
     def __len__(self) -> int:
         return len(self.target)

@@ -56,7 +56,9 @@ class GivenLoops:
                 f"{list(self.shape)}{hint}"
             )
         if not math.prod(self.shape):
-            raise ConfigError(f"{name} {list(self.shape)} holds nothing")
+            raise ConfigError(
+                f"{name} {list(self.shape)} holds nothing; every one of {_words(wanted)} needs some"
+            )
         self.given_dtype = self._raw(0, 1).dtype
         """torch's, as it came."""
         keeps = name == "hidden" and self.given_dtype in _STATES

@@ -21,7 +21,7 @@ from trajdiag.store.lock import is_lock
 from trajdiag.store.opening import existing_record, is_record, odd_shapes, read_spec
 from trajdiag.store.own_files import is_own
 from trajdiag.store.partial import is_partial
-from trajdiag.store.record import StoreRecord, group_file
+from trajdiag.store.record import FIND, StoreRecord, group_file
 from trajdiag.store.schema import GROUP, ArraySpec, group_metadata, metadata_file
 
 
@@ -56,7 +56,7 @@ def inspect(folder: Folder) -> Inspection:
     """
     record = existing_record(folder)
     if record is None:
-        raise StoreError(f"no store at {folder.location}")
+        raise StoreError(f"no store at {folder.location}; {FIND}")
     found = Inspection()
     journal = read_journal(folder)
     sizes = folder.sizes()

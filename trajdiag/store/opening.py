@@ -12,6 +12,7 @@ from trajdiag.store.journal import COMPLETE, JOURNAL, RECORD_COPY, Journal, read
 from trajdiag.store.lock import is_lock
 from trajdiag.store.partial import is_partial
 from trajdiag.store.record import (
+    FIND,
     RECORD,
     REPAIR,
     StoreRecord,
@@ -53,7 +54,10 @@ def open_files(folder: Folder, *, unfinished: bool) -> Opened:
         )
     journal = read_journal(folder)
     if journal.columns is None:
-        raise StoreError(f"store {folder.location} is unfinished and holds nothing so far")
+        raise StoreError(
+            f"store {folder.location} is unfinished and holds nothing so far; run the command that "
+            f"began it again: {' ; '.join(record.commands) or 'the same extraction'}"
+        )
     sizes = folder.sizes()  # later than the journal, which a writer may lengthen meanwhile
     groups = {JOURNAL.rstrip("/"), *(name.partition("/")[0] for name in _nested(sizes))}
     ours = (key.removesuffix(f"/{GROUP}") for key in sizes if key.endswith(f"/{GROUP}"))
@@ -82,7 +86,7 @@ def read_record(folder: Folder) -> StoreRecord:
         content = folder.read(GROUP)
     except FileNotFoundError:
         if not folder.exists():
-            raise StoreError(f"no store at {folder.location}") from None
+            raise StoreError(f"no store at {folder.location}; {FIND}") from None
         content = b""
     return parse_group_file(content, folder.location)
 

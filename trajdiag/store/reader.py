@@ -11,6 +11,7 @@ import numpy as np
 
 from trajdiag.cachedir import find_store, store_name
 from trajdiag.errors import NonFiniteError, StoreError, UnknownNameError
+from trajdiag.html_tables import html_facts
 from trajdiag.signals.registry import SIGNALS
 from trajdiag.store.finite import first_non_finite
 from trajdiag.store.folder import Folder, open_folder
@@ -124,7 +125,8 @@ class Store:
         if not self.record.complete or self.record.fingerprint is None:
             raise StoreError(
                 f"store {self.location} is unfinished: {self.blocks - len(self.missing)} of "
-                f"{self.blocks} blocks are there, and it is identified by all of them"
+                f"{self.blocks} blocks are there, and it is identified by all of them; run the "
+                f"command that began it again: {' ; '.join(self.record.commands)}"
             )
         return self.record.fingerprint
 
@@ -200,6 +202,27 @@ class Store:
     def __repr__(self) -> str:
         return (
             f"Store({self.name}: {len(self)} examples, {self.loops} loops, {self.classes} classes)"
+        )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows; no state and no logit is read."""
+        model, task, record = self.record.model, self.record.task, self.record
+        counts = ", ".join(f"{split} {len(self.rows(split)):,}" for split in self.splits)
+        missing = len(self.missing)
+        return html_facts(
+            f"Store {self.name}",
+            [
+                ("at", self.location),
+                ("model", f"{model.get('name')} ({model.get('family')})"),
+                ("task", str(task.get("name"))),
+                ("examples", counts),
+                ("shape", f"{self.loops} loops, d_model {self.d_model}, {self.classes} classes"),
+                ("gate", "the model's own" if self.has_gate else "none"),
+                ("signals", ", ".join(self.signal_names)),
+                ("state", "complete" if record.complete else f"{missing} blocks are missing"),
+                ("size", f"{self.nbytes / 1e6:,.1f} MB"),
+                ("made by", " ; ".join(record.commands) or None),
+            ],
         )
 
     @cached_property

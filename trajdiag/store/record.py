@@ -16,6 +16,8 @@ REPAIR = (
     "what is damaged anew"
 )
 """What to do about a damaged store."""
+FIND = "`trajdiag list stores` lists those of the cache"
+"""What to do where no store is."""
 
 
 class VersionError(StoreError):
@@ -114,7 +116,7 @@ def parse_group_file(content: bytes, location: str) -> StoreRecord:
         version = values["schema"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise StoreError(
-            f"{location} is not a store of trajdiag: its {GROUP} does not say so"
+            f"{location} is not a store of trajdiag: its {GROUP} does not say so; {FIND}"
         ) from None
     if version != SCHEMA_VERSION:
         newer = isinstance(version, int) and version > SCHEMA_VERSION

@@ -110,7 +110,11 @@ class Choices:
             [f"id {q.id}" if q.group is None else f"group {q.group}" for q in questions], self.seed
         )
         if "test" not in splits:
-            raise ConfigError(f"{self.path} has no record in split test, on which results are told")
+            raise ConfigError(
+                f"{self.path} has no record in split test, on which results are told; it has "
+                f"{', '.join(dict.fromkeys(splits)) or 'none'}: add some with split test, or leave "
+                "split out of all"
+            )
         return {
             split: [q for q, of in zip(questions, splits, strict=True) if of == split]
             for split in SPLITS

@@ -86,18 +86,32 @@ def is_whole(text: str) -> bool:
     return True
 
 
+_SHOWN = 5
+"""Files of a folder that are named."""
+
+
 def read_bytes(path: str) -> tuple[bytes, str]:
     """A file's bytes and their SHA-256; ConfigError where there is none, or it is empty."""
     try:
         data = Path(path).read_bytes()
     except FileNotFoundError:
-        raise ConfigError(f"{path}: no such file") from None
+        raise ConfigError(f"{path}: no such file; {_beside(Path(path))}") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(f"{path} cannot be read: {reason}") from None
     if not data.strip():
-        raise ConfigError(f"{path} is empty")
+        raise ConfigError(f"{path} is empty; give a file that holds something")
     return data, hashlib.sha256(data).hexdigest()
+
+
+def _beside(path: Path) -> str:
+    """What there is instead of the file `path`, which is not."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        return f"there is no folder {folder}"
+    names = sorted(entry.name for entry in folder.iterdir() if entry.is_file())
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"files in {folder}: {', '.join(names[:_SHOWN]) or 'none'}{more}"
 
 
 def decoded(data: bytes, place: str) -> str:
@@ -120,7 +134,7 @@ def read_records(path: str) -> RecordFile:
     )
     records = read(path, data)
     if not records:
-        raise ConfigError(f"{path} holds no records")
+        raise ConfigError(f"{path} holds no records; give a JSON object a line, or Parquet's rows")
     return RecordFile(path=Path(path), sha256=sha256, records=records)
 
 

@@ -96,7 +96,11 @@ class Text:
         sha256, documents, splits = self._records() if is_records else self._paragraphs()
         splits = splits or draw_by_group([document.id for document in documents], self.seed)
         if "test" not in splits:
-            raise ConfigError(f"{self.path} has no record in split test, on which results are told")
+            raise ConfigError(
+                f"{self.path} has no record in split test, on which results are told; it has "
+                f"{', '.join(dict.fromkeys(splits)) or 'none'}: add some with split test, or leave "
+                "split out of all"
+            )
         by_split = {
             split: [d for d, of in zip(documents, splits, strict=True) if of == split]
             for split in SPLITS

@@ -1,0 +1,92 @@
+"""Figures for notebooks: what is drawn are the rows' own numbers, on the axes that were given."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from tests.reporting.planted import planted_results
+from trajdiag.errors import ConfigError, UnknownNameError
+from trajdiag.plots import plot_attribution, plot_frontier, plot_regret
+from trajdiag.reporting.palette import READOUTS
+from trajdiag.results import Results
+
+mpl.use("agg")
+from matplotlib import pyplot
+
+STORES = ("mano-fixed-uniform", "mano-joint-linear")
+
+
+@pytest.fixture(scope="module")
+def results() -> Results:
+    return planted_results(STORES, examples=300)
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    pyplot.close("all")
+
+
+def test_a_frontier_is_drawn_on_the_axes_that_are_given(results):
+    _, ax = pyplot.subplots()
+    assert plot_frontier(results, readouts=["entropy"], ax=ax) is ax
+    (line,) = ax.lines
+    rows = [r for r in results.frontier if (r.store, r.readout) == (STORES[0], "entropy")]
+    expected = sorted((row.depth, row.accuracy) for row in rows)
+    np.testing.assert_allclose(np.sort(line.get_xdata()), [depth for depth, _ in expected])
+    assert set(line.get_ydata()) == {accuracy for _, accuracy in expected}
+    assert line.get_color() == READOUTS["entropy"].light
+
+
+def test_without_axes_and_names_the_best_readouts_of_the_first_store_are_drawn(results):
+    ax = plot_frontier(results)
+    drawn = [line.get_label() for line in ax.lines]
+    rules = {row.readout for row in results.readouts if row.kind in ("signal", "native", "gate")}
+    ranked = [name for name in results.ranked(STORES[0]) if name in rules]
+    assert [name for name in drawn if name in rules] == ranked[:5]
+    assert "oracle" in drawn
+    assert ax.get_title() == STORES[0]
+
+
+def test_the_parts_of_a_bar_sum_to_all_examples(results):
+    _, ax = pyplot.subplots()
+    assert plot_attribution(results, store=STORES[1], ax=ax) is ax
+    bars = {c.get_label(): [bar.get_width() for bar in c] for c in ax.containers}
+    total = np.sum(list(bars.values()), axis=0)
+    np.testing.assert_allclose(total, 1)
+    names = [label.get_text() for label in ax.get_yticklabels()]
+    found = {(r.readout, r.part): r.value for r in results.diagnosis if r.store == STORES[1]}
+    early = [found[name, "early"] for name in names]
+    np.testing.assert_allclose(bars["left too early"], early, atol=1e-12)
+
+
+def test_the_parts_of_regret_are_stacked_and_sum_to_it(results):
+    ax = plot_regret(results, store=STORES[1])
+    found = {
+        (r.readout, r.part): r.value
+        for r in results.diagnosis
+        if (r.store, r.at) == (STORES[1], "integrated")
+    }
+    names = [label.get_text() for label in ax.get_yticklabels()]
+    assert "native" in names
+    drawn = np.array([[bar.get_width() for bar in bars] for bars in ax.containers])
+    np.testing.assert_allclose(drawn.sum(0), [found[name, "regret"] for name in names], atol=1e-9)
+    for number, name in enumerate(names):
+        bars = [bars[number] for bars in ax.containers]
+        edges = sorted(
+            (min(b.get_x(), b.get_x() + b.get_width()), abs(b.get_width())) for b in bars
+        )
+        ends = [left + width for left, width in edges]
+        np.testing.assert_allclose(
+            [left for left, _ in edges][1:], ends[:-1], atol=1e-9, err_msg=name
+        )
+
+
+def test_what_is_not_there_is_said(results):
+    with pytest.raises(UnknownNameError, match=r"store to plot 'mano'; existing: mano-fixed"):
+        plot_frontier(results, store="mano")
+    with pytest.raises(UnknownNameError, match="did you mean entropy"):
+        plot_frontier(results, readouts=["entropi"])
+    for plot in (plot_frontier, plot_attribution, plot_regret):
+        with pytest.raises(ConfigError, match="give those of score or diagnose"):
+            plot(Results())

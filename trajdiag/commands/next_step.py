@@ -1,0 +1,84 @@
+"""`trajdiag` alone: what to do next, by what the cache holds."""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from trajdiag.cachedir import (
+    all_stores,
+    gates_folder,
+    latency_folder,
+    reports_folder,
+    store_name,
+    store_record,
+    stores_folder,
+)
+
+_FIRST, _SECOND = "mano-joint-linear", "mano-fixed-uniform"
+"""Shipped models: one with a gate of its own, and one without to hold it against."""
+_ARRAYS = "arrays"
+"""The family of a store that no model made; `store.schema`, which says so, is slow to import."""
+_HELP = ("trajdiag --help", "all commands")
+
+Step = tuple[str, str]
+"""A command, and what it is for."""
+
+
+def next_step() -> str:
+    """What the cache holds, and the commands that are useful next, as text."""
+    there, steps = _known()
+    width = max(len(command) for command, _ in steps)
+    lines = [f"    {command:<{width}}  {purpose}" for command, purpose in steps]
+    return "\n".join([there, "Next:", *lines, ""])
+
+
+def _known() -> tuple[str, list[Step]]:
+    stores = all_stores()
+    complete = [path for path, is_complete in stores if is_complete]
+    if complete:
+        return _of_store(complete[0], len(stores))
+    if stores:
+        return _of_unfinished(stores[0][0])
+    return f"No store in {stores_folder()} so far.", [
+        (f"trajdiag extract --model {_FIRST}", "run a shipped model once, and store every loop"),
+        ("trajdiag import mine.npz", "or make a store of arrays of your own run"),
+        ("trajdiag list models", "models that can be run, your own too"),
+        _HELP,
+    ]
+
+
+def _of_unfinished(path: Path) -> tuple[str, list[Step]]:
+    commands = (store_record(path) or {}).get("commands") or [""]
+    again = str(commands[0])
+    steps = [(again, "goes on where it stopped")] if again.startswith("trajdiag ") else []
+    said = "" if steps else "; run the Python code that began it again, and it goes on"
+    show = (f"trajdiag show {_word(path)}", "what is there")
+    return f"Store {path} is unfinished{said}.", [*steps, show, _HELP]
+
+
+def _of_store(path: Path, count: int) -> tuple[str, list[Step]]:
+    name, word = store_name(path), _word(path)
+    gates = len(list(gates_folder(name).glob("*/config.json")))
+    page = reports_folder() / name / "report.html"
+    fit = (f"trajdiag fit-gate {word} --kind mlp", "fit a gate on its frozen states")
+    score = (f"trajdiag score {word}", "every readout at all its thresholds, as a table")
+    report = (f"trajdiag report {word}", "the diagnosis: trajectory or readout")
+    others = [("trajdiag list stores", f"all {count} stores")] if count > 1 else []
+    there = f"Newest store: {path}, with {gates} gate{'s' * (gates != 1)} fitted on it."
+    if not page.is_file():
+        return there, [*([] if gates else [fit]), score, report, *others, _HELP]
+    record: dict[str, Any] = store_record(path) or {}
+    runs = (record.get("model") or {}).get("family") != _ARRAYS
+    measured = any(latency_folder(name).glob("*.json"))
+    latency = (f"trajdiag latency {word}", "run readouts live: what early exit saves")
+    steps = [] if gates else [fit]
+    steps += [latency] if runs and not measured else []
+    steps += others or [(f"trajdiag extract --model {_SECOND}", "another trajectory to compare")]
+    compare = (f"trajdiag report {word} --reference OTHER", "the diagnosis against another store")
+    return f"{there}\nIts report: {page}", [*steps, compare, _HELP]
+
+
+def _word(path: Path) -> str:
+    """The store at `path` as an argument: its name, unless a folder here bears that too."""
+    name = store_name(path)
+    return shlex.quote(str(path) if Path(name).is_dir() else name)

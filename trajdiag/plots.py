@@ -1,0 +1,160 @@
+"""Results drawn for notebooks, on matplotlib's axes: `ax` or axes of their own, which are returned
+to be changed further. The report's figures say more."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from trajdiag.errors import ConfigError, UnknownNameError
+from trajdiag.reporting.palette import PARTS, REGRET, readout_roles
+from trajdiag.results import DiagnosisRow, FrontierRow, Results
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_SHOWN = 5
+"""Readouts of a frontier, where none are named."""
+_LIMITS = ("oracle", "bound")
+
+
+def plot_frontier(
+    results: Results,
+    *,
+    store: str | None = None,
+    readouts: Sequence[str] | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Accuracy against mean exit depth (loops) on test, a curve a readout at all its thresholds,
+    with forced exits as circles and the oracle dashed.
+
+    `results` are those of `score` or `diagnose`; `store` is the first, `readouts` are the oracle,
+    forced exits and the best five by their area when None. Raises UnknownNameError for a store or a
+    readout that has no frontier, ConfigError where there is none at all.
+    """
+    points: dict[str, dict[str, list[FrontierRow]]] = defaultdict(lambda: defaultdict(list))
+    for row in results.frontier:
+        points[row.store][row.readout].append(row)
+    store = _named("store", store, points)
+    of_store = points[store]
+    kinds = {row.readout: row.kind for row in results.readouts if row.store == store}
+    if readouts is None:
+        ranked = [name for name in results.ranked(store) if name in of_store]
+        real = [name for name in ranked if kinds[name] not in (*_LIMITS, "fixed")]
+        whole = [name for name in ranked if name == "oracle" or kinds[name] == "fixed"]
+        readouts = [*whole, *real[:_SHOWN]]
+    for name in readouts:
+        _named("readout", name, of_store)
+    roles = readout_roles(sorted({row.readout for row in results.readouts}))
+    axes = _axes(ax)
+    for name in readouts:
+        rows = sorted(of_store[name], key=lambda row: row.depth)
+        kind = kinds.get(name)
+        axes.plot(
+            [row.depth for row in rows],
+            [row.accuracy for row in rows],
+            color=roles[name].light,
+            linestyle=(0, (2, 2)) if kind in _LIMITS else "-",
+            marker="o" if kind == "fixed" else None,
+            markerfacecolor="none",
+            label=name,
+        )
+    axes.set(xlabel="mean exit depth (loops)", ylabel="accuracy", title=store)
+    axes.legend(frameon=False)
+    return axes
+
+
+def plot_attribution(
+    results: Results, *, store: str | None = None, ax: "Axes | None" = None
+) -> "Axes":
+    """Shares of the test examples by what became of them, a bar a readout, best at the top: right
+    at the exit, left too early, lost it by staying too late, or never right at any loop.
+
+    `results` are those of `score` or `diagnose`, `store` the first when None. Raises
+    UnknownNameError for a store without shares, ConfigError where there are none at all.
+    """
+    shares: dict[str, dict[str, dict[str, DiagnosisRow]]] = defaultdict(lambda: defaultdict(dict))
+    for row in results.diagnosis:
+        if row.part in PARTS:
+            shares[row.store][row.readout][row.part] = row
+    store = _named("store", store, shares)
+    ranked = [name for name in results.ranked(store) if name in shares[store]]
+    axes = _axes(ax)
+    left = [0.0] * len(ranked)
+    for part, role in PARTS.items():
+        values = [shares[store][name][part].value for name in ranked]
+        axes.barh(ranked, values, left=left, color=role.light, label=_SPOKEN[part])
+        left = [start + value for start, value in zip(left, values, strict=True)]
+    axes.invert_yaxis()
+    axes.set(xlabel="share of test examples", xlim=(0, 1), title=store)
+    axes.legend(frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.15))
+    return axes
+
+
+def plot_regret(
+    results: Results,
+    *,
+    store: str | None = None,
+    readouts: Sequence[str] | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """What each readout loses against hindsight, in accuracy averaged over all mean-depth budgets,
+    split into trajectory, unexposed, learnable and misfit (docs/statistics.md); parts below zero
+    stand on the left.
+
+    `results` are those of `diagnose`; `store` is the first, `readouts` all by their area when None.
+    Raises UnknownNameError for a store or a readout whose regret is not split, ConfigError where
+    none is.
+    """
+    parts: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    for row in results.diagnosis:
+        if row.at == "integrated" and row.part in _REGRET:
+            parts[row.store][row.readout][row.part] = row.value
+    store = _named("store", store, parts)
+    of_store = parts[store]
+    if readouts is None:
+        readouts = [name for name in results.ranked(store) if name in of_store]
+    for name in readouts:
+        _named("readout", name, of_store)
+    axes = _axes(ax)
+    ends = {name: [0.0, 0.0] for name in readouts}
+    for part, role in _REGRET.items():
+        values = [of_store[name].get(part, 0.0) for name in readouts]
+        left = [ends[name][value > 0] for name, value in zip(readouts, values, strict=True)]
+        label = part.removesuffix("_regret")
+        axes.barh(list(readouts), values, left=left, color=role.light, label=label)
+        for name, value in zip(readouts, values, strict=True):
+            ends[name][value > 0] += value
+    axes.invert_yaxis()
+    axes.axvline(0, color="0.3", linewidth=0.8)
+    axes.set(xlabel="accuracy lost, averaged over mean-depth budgets", title=store)
+    axes.legend(frameon=False)
+    return axes
+
+
+_REGRET = {"trajectory_regret": PARTS["trajectory"], **REGRET}
+"""The parts of regret, in the order of the bar."""
+_SPOKEN: dict[str, str] = {
+    "ok": "right",
+    "early": "left too early",
+    "late": "stayed too long",
+    "trajectory": "no loop is right",
+}
+
+
+def _named(kind: str, name: str | None, known: Mapping[str, object]) -> str:
+    """`name`, or the first of `known` where it is None."""
+    if not known:
+        raise ConfigError("these results hold nothing to plot; give those of score or diagnose")
+    if name is None:
+        return next(iter(known))
+    if name not in known:
+        raise UnknownNameError(f"{kind} to plot", name, known)
+    return name
+
+
+def _axes(ax: "Axes | None") -> "Axes":
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot
+
+    return pyplot.subplots(layout="constrained")[1]

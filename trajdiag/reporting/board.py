@@ -8,6 +8,7 @@ from trajdiag.reporting.palette import PARTS, Role, readout_roles
 from trajdiag.reporting.part_names import REGRET_PARTS
 from trajdiag.results import (
     DiagnosisRow,
+    ExampleRow,
     FrontierRow,
     ProfileRow,
     QualityRow,
@@ -20,6 +21,9 @@ from trajdiag.results import (
 
 ORACLE = "oracle"
 """The oracle that bounds every readout: it leaves at the first right loop."""
+MOST_IN_FULL = 8
+"""Of more stores than this a report shows the first so many in full, and of the others what
+compares them."""
 APART = (ORACLE, "bound")
 """The kinds that nobody can deploy as they stand: shown beside the readouts, not among them."""
 
@@ -47,6 +51,8 @@ class Board:
     """By store and readout, in order of depth."""
     profile: dict[tuple[str, str | None, str], list[ProfileRow]]
     """By store, readout, quantity."""
+    examples: dict[str, dict[str, list[ExampleRow]]]
+    """By store, then by example, in the order in which they were drawn: a row a readout."""
     roles: dict[str, Role]
     """The colour of each readout."""
 
@@ -79,6 +85,21 @@ class Board:
     def kind(self, readout: str) -> str:
         """signal, native, variant, gate, fixed, bound or oracle."""
         return next((row.kind for (_, name), row in self.rows.items() if name == readout), "signal")
+
+    @property
+    def in_full(self) -> list[str]:
+        """The stores whose every figure and table is shown."""
+        return list(self.stores)[:MOST_IN_FULL]
+
+    @property
+    def left_out(self) -> str:
+        """A sentence for what is shown of these alone; empty where that is all."""
+        if len(self.stores) <= MOST_IN_FULL:
+            return ""
+        return (
+            f"Shown for the first {MOST_IN_FULL} of {len(self.stores)} stores; the tables as files "
+            "hold all, and a report on fewer stores shows each."
+        )
 
     @property
     def apart(self) -> set[str]:
@@ -155,6 +176,9 @@ def board(results: Results) -> Board:
             regrets[row.store, row.at, row.readout].setdefault(row.part, row)
     frontier, profile = defaultdict(list), defaultdict(list)
     quality, reliability = defaultdict(dict), defaultdict(lambda: defaultdict(list))
+    examples = defaultdict(lambda: defaultdict(list))
+    for row in results.examples:
+        examples[row.store][row.example].append(row)
     for row in results.quality:
         quality[row.store, row.readout, row.metric][row.loop] = row
     for row in sorted(results.reliability, key=lambda row: row.bin):
@@ -175,6 +199,7 @@ def board(results: Results) -> Board:
         reliability={key: dict(of) for key, of in reliability.items()},
         frontier={key: sorted(rows, key=lambda row: row.depth) for key, rows in frontier.items()},
         profile=dict(profile),
+        examples={store: dict(of) for store, of in examples.items()},
         roles=readout_roles(list(dict.fromkeys(name for _, name in rows))),
     )
 

@@ -26,6 +26,6 @@ def add_examples(results: Results, store: str, count: int = 12, prompt: str = "+
                     predictions=[4 if t in RIGHT[verdict] else 1 for t in range(1, LOOPS + 1)],
                     values=[None, *(0.125 * number + t for t in range(2, LOOPS + 1))],
                     difficulty=float(1 + number % 3),
-                    input=prompt.format(number),
+                    input=prompt.replace("{}", f"{number}"),
                 )
             )

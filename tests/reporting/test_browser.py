@@ -1,6 +1,9 @@
 """The page in a real browser: at a phone's and a desk's width, light and dark, with and without
 JavaScript, in print."""
 
+import json
+import re
+
 import pytest
 
 from tests.reporting.browser import NAMES, Browser, Tab, chromium
@@ -8,6 +11,7 @@ from tests.reporting.planted import planted_results
 from tests.reporting.planted_causes import add_latency
 from tests.reporting.test_page import HOSTILE, renamed
 from trajdiag.reporting.folder import FIGURES, write_report
+from trajdiag.reporting.names import readout_label
 
 pytestmark = pytest.mark.skipif(
     chromium() is None, reason=f"no browser: none of {', '.join(NAMES)} is on PATH"
@@ -184,3 +188,85 @@ def test_names_with_markup_and_marks_of_direction_are_shown_and_not_obeyed(tab, 
     text = shown.run("document.body.textContent")
     assert "<script>alert('x')</script>" in text
     assert "\u202e" not in text
+
+
+def test_pointing_at_a_curve_tells_its_readout_depth_and_accuracy(tab, page):
+    shown = tab(width=DESK)
+    label, *place = shown.run(
+        """(() => { const svg = document.querySelector('#figure-frontier svg.panel');
+        svg.scrollIntoView({ block: 'center' });
+        const dot = svg.querySelector('[data-key]:not([data-key="fixed depth"]) use');
+        const box = dot.getBoundingClientRect();
+        return [dot.closest('g[data-key]').dataset.key, box.x + box.width / 2,
+          box.y + box.height / 2]; })()"""
+    )
+    shown.move(*place)
+    told = shown.run("document.querySelector('.tip').textContent")
+    depth, accuracy = (float(n) for n in re.findall(r", (\d+\.\d+) loops, (\d+\.\d)%", told)[0])
+    rows = json.loads((page.parent / "results.json").read_text())["scores"]
+    found = {
+        row["metric"]: row["value"]
+        for row in rows
+        if row["store"] == STORES[0] and readout_label(row["readout"]) == label
+    }
+    assert depth == pytest.approx(found["depth@final"], abs=0.1)
+    assert accuracy / 100 == pytest.approx(found["accuracy@final"], abs=0.01)
+    assert shown.told("Runtime.exceptionThrown") == []
+
+
+def test_the_arrow_keys_walk_through_the_values_of_a_drawing(tab):
+    shown = tab(width=DESK)
+    shown.run("document.querySelector('#figure-exits svg.panel').focus()")
+    for _ in range(2):
+        shown.press("ArrowRight", 39)
+    assert shown.run("document.querySelector('.tip').textContent").startswith(
+        "difficulty 1, loop 2: "
+    )
+    shown.press("ArrowDown", 40)
+    told = shown.run("document.querySelector('.tip').textContent")
+    assert re.fullmatch(r"difficulty 2, loop 2: \d+\.\d% \[.*, .*\]", told)
+    shown.press("Escape", 27)
+    assert shown.run("document.querySelector('.tip').hidden") is True
+
+
+def test_a_series_is_hidden_and_shown_by_its_button_and_a_key_can_press_it(tab):
+    shown = tab(width=DESK)
+    shown.run("document.querySelectorAll('.series').forEach(d => d.open = true)")
+    button = (
+        "[...document.querySelectorAll('#figure-frontier .toggles button')]"
+        ".find(b => b.textContent === 'entropy')"
+    )
+    drawn = (
+        "getComputedStyle(document.querySelector('#figure-frontier [data-series=entropy]')).display"
+    )
+    shown.run(f"{button}.focus()")
+    assert shown.run(drawn) != "none"
+    for display in ("none", "inline"):
+        shown.press(" ", 32, " ")
+        assert shown.run(drawn) == display
+        assert shown.run(f"{button}.ariaPressed") == str(display == "inline").lower()
+
+
+def test_examples_are_filtered_by_verdict_and_unfold_without_javascript(tab):
+    shown = tab(width=DESK)
+    visible = (
+        "[...new Set([...document.querySelectorAll('[data-verdict]')]"
+        ".filter(e => !e.hidden).map(e => e.dataset.verdict))]"
+    )
+    assert set(shown.run(visible)) == {"early", "late", "trajectory", "ok"}
+    shown.run(
+        "[...document.querySelectorAll('#examples .toggles button')]"
+        ".find(b => b.textContent.includes('too late')).click()"
+    )
+    assert shown.run(visible) == ["late"]
+    plain = tab(width=PHONE, script=False)
+    for fold in (".sample", ".example"):
+        plain.run(f"document.querySelector('{fold}').scrollIntoView({{ block: 'center' }})")
+        x, y = plain.run(
+            "(b => [b.x + 9, b.y + b.height / 2])"
+            f"(document.querySelector('{fold} > summary').getBoundingClientRect())"
+        )
+        for kind in ("mousePressed", "mouseReleased"):
+            plain.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+        assert plain.run(f"document.querySelector('{fold}').open") is True
+    assert plain.run("document.querySelector('.example table').getBoundingClientRect().height") > 40

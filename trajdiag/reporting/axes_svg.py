@@ -3,6 +3,7 @@ of a pixel."""
 
 import io
 import itertools
+import math
 import re
 import warnings
 import xml.etree.ElementTree as ET
@@ -44,6 +45,8 @@ _KEPT = [
     "href",
     "id",
 ]
+NEAR = 0.7
+"""Points of a line that are nearer than this are one, px."""
 _PLACES = ("d", "x", "y", "x1", "y1", "x2", "y2", "points", "transform")
 """Attributes in px of the panel: a tenth is less than a reader's pixel."""
 _DEFAULT = {"text-anchor": "start", "font-size": f"{TEXT}", "stroke-width": "1", "opacity": "1"}
@@ -150,13 +153,22 @@ def _steps(path: str) -> str:
     """A path of straight lines with each point told from the one before, which is shorter."""
     lines, closed = [], path.endswith("z")
     for line in path.removesuffix("z").split("M")[1:]:
-        points = [tuple(map(float, point.split())) for point in line.split("L")]
+        points = _apart([tuple(map(float, point.split())) for point in line.split("L")])
         text = f"M{_short(points[0][0])} {_short(points[0][1])}"
         steps = [
             f"{_short(x - x0)} {_short(y - y0)}" for (x0, y0), (x, y) in itertools.pairwise(points)
         ]
         lines.append(text + (f"l{' '.join(steps)}" if steps else ""))
-    return "".join(lines) + ("z" if closed else "")
+    return "".join(lines).replace(" -", "-") + ("z" if closed else "")
+
+
+def _apart(points: list[tuple[float, ...]]) -> list[tuple[float, ...]]:
+    """The points without those that lie on the one before, but for the ends."""
+    kept = points[:1]
+    for point in points[1:-1]:
+        if math.dist(point, kept[-1]) >= NEAR:
+            kept.append(point)
+    return kept + points[1:][-1:]
 
 
 def _short(number: float, decimals: int = 1) -> str:

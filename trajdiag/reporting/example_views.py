@@ -10,8 +10,10 @@ from trajdiag.results import ExampleRow
 
 ALONE, BESIDE = 64_000, 8_000
 """Bytes that a store's examples take on the page: alone, and beside other stores."""
-MARKUP, TITLE = 400, 60
-"""Bytes of an example's own markup, about, and characters of its head."""
+MARKUP, OF_LINE, OF_CELL = 370, 75, 9
+"""Bytes of the markup of an example, and of a line and a cell of it."""
+TITLE = 60
+"""Characters of its head."""
 VERDICTS = ("early", "late", "trajectory", "ok")
 
 
@@ -40,16 +42,19 @@ class View:
     @property
     def size(self) -> int:
         """Bytes that it takes on the page, about and rather too many."""
-        cells = [*self.answers, *(v for line in self.lines for v in line.values)]
-        texts = [self.title, self.title, self.facts, self.prompt, *(x.label for x in self.lines)]
-        marked = MARKUP + 190 * len(self.lines) + 24 * len(self.answers)
-        # Each of these may be escaped to several bytes, such as &#34;.
-        escapes = 5 * sum(text.count(c) for text in texts for c in "<>&'\"")
+        lines = [self.answers, *(line.values for line in self.lines)]
+        texts = [self.title, self.facts, self.prompt, *(line.label for line in self.lines)]
+        # What is markup elsewhere is escaped, such as &#34;.
+        escapes = 4 * sum(text.count(c) for text in texts for c in "<>&'\"")
+        cells = [
+            cell for line in (self.answers, *lines) for cell in line
+        ]  # and the numbers of loops
         return (
-            marked
+            MARKUP
+            + OF_LINE * len(self.lines)
             + escapes
-            + sum(len(t.encode()) for t in texts)
-            + sum(len(cell.encode()) + 10 for cell in cells)
+            + sum(len(text.encode()) for text in texts)
+            + sum(OF_CELL + len(cell.encode()) for cell in cells)
         )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from trajdiag.reporting import curves
 from trajdiag.reporting.attribution_figure import attribution_figure
 from trajdiag.reporting.axes_svg import panel_of
-from trajdiag.reporting.board import APART, MOST_IN_FULL, ORACLE, Board
+from trajdiag.reporting.board import APART, IN_FULL, ORACLE, Board
 from trajdiag.reporting.canvas import blank, style
 from trajdiag.reporting.curves import Curve, Span
 from trajdiag.reporting.difficulty_figures import accuracy_figure, exits_figure, signal_figure
@@ -90,7 +90,7 @@ def frontier_figure(board: Board) -> Figure:
         title="Accuracy against mean exit depth",
         caption="Exact frontiers on test, all thresholds of a readout as one curve; thin lines "
         "are the remaining readouts"
-        + (f" of the first {MOST_IN_FULL} stores" if board.left_out else "")
+        + (f" of the first {IN_FULL} stores" if board.left_out else "")
         + ". Dots and the numbers in the key are operating points, in loops, crosses their "
         f"{board.interval_percent}% intervals. Open circles force every example out at one loop. "
         "Dashed: the hindsight oracle, which leaves at the first right loop, and the learned "

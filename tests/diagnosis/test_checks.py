@@ -119,6 +119,12 @@ def test_unknown_names_are_told_with_those_that_there_are(results):
         failed(results, "fixed:misfit > 1")
 
 
+def test_a_store_that_is_diagnosed_alone_is_told_that_its_trajectory_needs_a_reference():
+    alone = planted_results([FIXED], examples=60)
+    with pytest.raises(UnknownNameError, match="needs another store of the task as --reference"):
+        failed(alone, "trajectory_regret > 0.1")
+
+
 def test_a_threshold_of_the_users_own_is_what_shares_and_depth_are_about():
     results = planted_results([FIXED], examples=60)
     for part, at, value in (("late", "threshold", 0.5), ("late", "point", 0.1)):

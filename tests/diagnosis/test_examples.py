@@ -6,6 +6,7 @@ import pytest
 import trajdiag
 from tests.trajectories import planted, solved_from
 from trajdiag.diagnosis.examples import draw, verdict
+from trajdiag.store.from_arrays import from_arrays
 
 QUICK = {"n_resamples": 20, "bound": ("ridge",)}
 
@@ -46,3 +47,22 @@ def test_rows_are_what_the_store_holds_for_the_readout_under_diagnosis_and_other
     for row in entropy:
         at = int(np.flatnonzero(test == place[row.example])[0])
         assert row.values == pytest.approx(store.signal("entropy", "test")[at])
+
+
+def test_a_long_input_keeps_its_beginning_and_more_of_its_end(tmp_path):
+    rng = np.random.default_rng(0)
+    texts = np.array([f"start {i} {'x' * 900} end {i}" for i in range(200)])
+    store = from_arrays(
+        tmp_path / "a.zarr",
+        hidden=rng.normal(size=(200, 3, 4)).astype(np.float32),
+        logits=rng.normal(size=(200, 3, 4)).astype(np.float32),
+        target=rng.integers(0, 4, 200),
+        input=texts,
+    )
+    rows = trajdiag.diagnose(store, **QUICK).examples
+    assert rows
+    for row in rows:
+        whole = str(store.inputs[list(store.ids).index(row.example)])
+        head, _, tail = row.input.partition(" … ")
+        assert whole.startswith(head) and whole.endswith(tail)
+        assert (len(head), len(tail)) == (200, 400)

@@ -9,6 +9,7 @@ import pytest
 from tests.reporting.browser import NAMES, Browser, Tab, chromium
 from tests.reporting.planted import planted_results
 from tests.reporting.planted_causes import add_latency
+from tests.reporting.planted_examples import add_examples
 from tests.reporting.test_page import HOSTILE, renamed
 from trajdiag.reporting.folder import FIGURES, write_report
 from trajdiag.reporting.names import readout_label
@@ -178,8 +179,13 @@ def test_in_print_nothing_is_folded_away_or_cut_off(tab, tmp_path):
     assert (tmp_path / "page.pdf").stat().st_size > 50_000
 
 
-def test_names_with_markup_and_marks_of_direction_are_shown_and_not_obeyed(tab, tmp_path):
-    results = renamed(planted_results(STORES, examples=60), HOSTILE)
+def test_names_and_prompts_with_markup_and_marks_of_direction_are_shown_and_not_obeyed(
+    tab, tmp_path
+):
+    results = planted_results(STORES, examples=60)
+    results.examples.clear()
+    add_examples(results, STORES[1], prompt=f"{HOSTILE} {{}} </details></script>")
+    results = renamed(results, HOSTILE)
     shown = tab(write_report(results, tmp_path / "r") / "report.html", width=DESK)
     assert shown.told("Runtime.exceptionThrown") == []
     assert shown.told("Log.entryAdded") == []
@@ -187,7 +193,10 @@ def test_names_with_markup_and_marks_of_direction_are_shown_and_not_obeyed(tab, 
     assert shown.run("document.querySelectorAll('script').length") <= 1
     text = shown.run("document.body.textContent")
     assert "<script>alert('x')</script>" in text
+    assert "</details></script>" in text
     assert "\u202e" not in text
+    outside = "[...document.querySelectorAll('.example')].every(e => e.closest('#examples'))"
+    assert shown.run(outside) is True
 
 
 def test_pointing_at_a_curve_tells_its_readout_depth_and_accuracy(tab, page):

@@ -87,7 +87,9 @@ def _numbers(results: Results, check: Check) -> Sequence[_Found]:
         raise UnknownNameError("readout", check.readout, readouts)
     table = _table(results, check.quantity)
     if not table:
-        raise UnknownNameError("quantity", check.quantity, _names(results))
+        alone = check.quantity == "trajectory_regret"
+        hint = "trajectory_regret needs another store of the task as --reference" if alone else ""
+        raise UnknownNameError("quantity", check.quantity, _names(results), hint)
     found = []
     for store in (row.store for row in results.stores):
         readout = check.readout or _diagnosed(results, store)

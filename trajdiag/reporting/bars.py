@@ -90,9 +90,8 @@ def depths(ax: Axes, bars: Sequence[Bar], last: int, oracle: float | None) -> No
                 [bar.low, bar.high],
                 [y, y],
                 color=bar.role.light,
-                linewidth=5,
+                linewidth=2.5,
                 solid_capstyle="butt",
-                alpha=0.45,
             )
         ax.plot([bar.depth], [y], "o", color=bar.role.light, markersize=7, clip_on=False)
         ax.text(

@@ -2,6 +2,7 @@
 is told."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -95,3 +96,29 @@ def test_the_verdict_is_told_before_the_path(home, capsys):
     out, err = capsys.readouterr()
     assert out.strip() == str(path)
     assert err.splitlines()[-len(verdict) :] == verdict
+
+
+def test_a_check_that_fails_exits_1_with_one_line_and_the_report_is_there(home, capsys):
+    line = f"report one --cache-dir {home} --n-resamples 20 --bound ridge --readouts entropy"
+    assert main([*line.split(), "--fail-if", "entropy:depth > 99"]) == 0
+    page = capsys.readouterr().out.strip()
+    Path(page).unlink()
+    assert main([*line.split(), "--fail-if", "entropy:depth > 0.5", "--fail-if", "ok >= 0"]) == 1
+    out, err = capsys.readouterr()
+    assert out.strip() == page
+    assert Path(page).is_file()
+    assert err.splitlines()[-1].startswith("trajdiag: depth of entropy on one is ")
+    assert "; ok of " in err.splitlines()[-1]
+
+
+@pytest.mark.usefixtures("idle")
+def test_a_check_that_says_nothing_is_refused_before_anything_is_computed(home, capsys):
+    assert main(["report", "one", "--cache-dir", str(home), "--fail-if", "readout"]) == 2
+    assert "a check is [READOUT:]QUANTITY" in capsys.readouterr().err
+
+
+def test_a_check_of_an_unknown_quantity_is_told_after_the_report_is_written(home, capsys):
+    line = f"report two --cache-dir {home} --n-resamples 20 --bound ridge --readouts entropy"
+    assert main([*line.split(), "--fail-if", "reedout > 0.05"]) == 1
+    assert "unknown quantity 'reedout', did you mean readout?" in capsys.readouterr().err
+    assert (home / "reports" / "two" / "report.html").is_file()

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from trajdiag.cachedir import reports_folder
+from trajdiag.diagnosis.checks import failures, parse_check
 from trajdiag.diagnosis.diagnosing import diagnose
+from trajdiag.errors import CheckError
 from trajdiag.latency.saved import saved_latency
 from trajdiag.reporting.folder import require_usable, write_report
 from trajdiag.reporting.names import visible
@@ -24,6 +26,7 @@ def report(
     output: str | os.PathLike[str] | None = None,
     title: str | None = None,
     command: str | None = None,
+    fail_if: str | Iterable[str] = (),
     progress: Callable[[str], None] = lambda line: None,
     **options: Any,
 ) -> Path:
@@ -33,8 +36,11 @@ def report(
     The folder is `output`, or one in the cache named after the stores; a report already there is
     replaced, any other content refused, before anything is computed. `progress` is told what is
     done, then the verdict. Arguments and errors are otherwise those of `diagnose`, and ReportError
-    where the folder cannot be written.
+    where the folder cannot be written. `fail_if` are conditions such as `readout > 0.05` (see
+    trajdiag.diagnosis.checks): CheckError where one of them is true, UsageError for what is no
+    condition, UnknownNameError for a quantity that there is not; the report is written before.
     """
+    checks = [parse_check(text) for text in ([fail_if] if isinstance(fail_if, str) else fail_if)]
     cache_dir = options.get("cache_dir")
     opened = open_stores(stores, cache_dir)
     compared = opened if reference is None else [*opened, open_store(reference, cache_dir)]
@@ -46,7 +52,10 @@ def report(
     results = dataclasses.replace(results, latency=latency)
     for sentence in results.verdict:
         progress(visible(sentence))
-    return write_report(results, output, title) / "report.html"
+    page = write_report(results, output, title) / "report.html"
+    if failed := failures(results, checks):
+        raise CheckError("; ".join(map(visible, failed)), str(page))
+    return page
 
 
 def _latency(

@@ -72,5 +72,17 @@ class OutOfSpaceError(TrajdiagError):
     """Not enough free disk for what is about to be written."""
 
 
+class CheckError(TrajdiagError):
+    """What `--fail-if` names came true; the report is written."""
+
+    def __init__(self, message: str, report: str) -> None:
+        super().__init__(f"{message}. The report is {report}")
+        self.report = report
+        self._message = message
+
+    def __reduce__(self) -> tuple[type["CheckError"], tuple[str, str]]:
+        return type(self), (self._message, self.report)
+
+
 class ReportError(TrajdiagError):
     """A report that cannot be written where it was asked for."""

@@ -99,9 +99,9 @@ class DiagnosisRow:
     depth: float | None
     """Mean depth there, loops; None where the row is over all budgets or about loops."""
     part: str
-    """ok, trajectory, early or late: shares of test examples that sum to 1. Or trajectory_regret,
-    unexposed, learnable, misfit, which sum to regret, and beside them lucky: accuracy, or loops at
-    `accuracy`; positive is worse."""
+    """ok, trajectory, early or late: shares of test examples that sum to 1, and beside them
+    readout, early and late together. Or trajectory_regret, unexposed, learnable, misfit, which sum
+    to regret, and beside them lucky: accuracy, or loops at `accuracy`; positive is worse."""
     value: float
     low: float | None
     high: float | None
@@ -142,12 +142,41 @@ class ProfileRow:
     store: str
     readout: str | None
     quantity: str
-    """`accuracy` (of the loop itself), `signal` (the readout's mean value at the loop) or `exits`
-    (the share that leaves at the loop, at the operating point)."""
-    loop: int
+    """`accuracy` (of the loop itself), `signal` (the readout's mean value at the loop), `exits`
+    (the share that leaves at the loop, at the operating point) or `depth` (the mean exit loop
+    there)."""
+    loop: int | None
+    """None for `depth`."""
     difficulty: float
     value: float
     n: int
+    low: float | None = None
+    """Bounds; None where a store was read part by part, or its examples are one group."""
+    high: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExampleRow:
+    """One test example of a small sample, and what one readout does with it."""
+
+    store: str
+    example: str
+    """Its id in the store."""
+    readout: str
+    verdict: str
+    """ok, trajectory, early or late: the part of the readout's examples that it is in."""
+    leaves: int
+    """The loop at which it leaves at the operating point."""
+    target: int
+    """The right class."""
+    predictions: list[int]
+    """The predicted class at each loop."""
+    values: list[float | None]
+    """The readout's value at each loop."""
+    difficulty: float | None
+    input: str | None
+    """The expression or prompt, its middle left out where it is long; None where the store keeps
+    none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,6 +207,9 @@ class ReliabilityRow:
     """Mean probability of the bin's test examples."""
     accuracy: float
     n: int
+    low: float | None = None
+    """Bounds of the accuracy."""
+    high: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,6 +292,7 @@ class Results:
     quality: list[QualityRow] = field(default_factory=list)
     reliability: list[ReliabilityRow] = field(default_factory=list)
     replicas: list[ReplicaRow] = field(default_factory=list)
+    examples: list[ExampleRow] = field(default_factory=list)
     latency: list[LatencyRow] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     verdict: list[str] = field(default_factory=list)
@@ -383,6 +416,7 @@ ROW_TYPES = {
     "quality": QualityRow,
     "reliability": ReliabilityRow,
     "replicas": ReplicaRow,
+    "examples": ExampleRow,
     "latency": LatencyRow,
     "findings": Finding,
 }

@@ -131,10 +131,10 @@ def test_shares_are_those_of_a_count_by_hand(tmp_path):
     fixed = store(tmp_path / "fixed.zarr", need())
     results = diagnose(fixed, threshold={"entropy": 0.3}, **QUICK)
     rows = [row for row in results.diagnosis if row.readout == "entropy"]
-    assert [row.part for row in rows] == ["ok", "trajectory", "early", "late"]
+    assert [row.part for row in rows] == ["ok", "trajectory", "early", "late", "readout"]
     assert {row.at for row in rows} == {"threshold"}
     assert {row.at for row in results.diagnosis if row.readout == "top1"} == {"point"}
-    assert sum(row.value for row in rows) == pytest.approx(1)
+    assert sum(row.value for row in rows[:4]) == pytest.approx(1)
     counts = dict.fromkeys(("ok", "trajectory", "early", "late"), 0)
     depths = []
     for right, signal in zip(fixed.correct("test"), fixed.signal("entropy", "test"), strict=True):
@@ -146,6 +146,7 @@ def test_shares_are_those_of_a_count_by_hand(tmp_path):
             counts["trajectory"] += 1
         else:
             counts["early" if not right[:exit_loop].any() else "late"] += 1
+    counts["readout"] = counts["early"] + counts["late"]
     for row in rows:
         assert row.value == pytest.approx(counts[row.part] / len(depths))
         assert row.depth == pytest.approx(np.mean(depths))

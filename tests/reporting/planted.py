@@ -6,6 +6,7 @@ import dataclasses
 import numpy as np
 
 from tests.reporting.planted_causes import add_causes
+from tests.reporting.planted_examples import add_examples
 from tests.reporting.planted_quality import add_quality
 from trajdiag.results import (
     DiagnosisRow,
@@ -56,6 +57,7 @@ def planted_results(stores=("mano-fixed-uniform",), examples=1200) -> Results:
     for store in stores:
         add_causes(results, store, stores[0] if store != stores[0] else None)
         add_quality(results, store)
+        add_examples(results, store)
     results.findings.append(
         Finding(
             code="trajectory-bound",
@@ -195,6 +197,8 @@ def _add_readout(results, store, name, values, right, difficulty, target) -> Non
         _score(results, store, name, "spearman", spearman, 0.03, n)
     for d in np.unique(difficulty):
         chosen = difficulty == d
+        mean = exit_loop[chosen].mean()
+        _profile(results, store, name, "depth", None, d, mean, chosen.sum())
         for t in range(1, LOOPS + 1):
             exits = (exit_loop[chosen] == t).mean()
             _profile(results, store, name, "exits", t, d, exits, chosen.sum())
@@ -209,10 +213,12 @@ def _profile(results, store, readout, quantity, loop, difficulty, value, n) -> N
             store=store,
             readout=readout,
             quantity=quantity,
-            loop=int(loop),
+            loop=None if loop is None else int(loop),
             difficulty=float(difficulty),
             value=float(value),
             n=int(n),
+            low=float(value) - 0.02,
+            high=float(value) + 0.02,
         )
     )
 

@@ -50,6 +50,8 @@ def add_quality(results: Results, store: str) -> None:
                         confidence=sure,
                         accuracy=sure - 0.02 * (5 - loop),
                         n=200,
+                        low=sure - 0.02 * (5 - loop) - 0.03,
+                        high=sure - 0.02 * (5 - loop) + 0.03,
                     )
                 )
 

@@ -12,7 +12,8 @@ import pytest
 
 from tests.reporting.planted import planted_results
 from trajdiag.errors import ReportError
-from trajdiag.reporting.folder import FIGURES, OWN, write_report
+from trajdiag.reporting.board import FEW, IN_FULL
+from trajdiag.reporting.folder import FIGURES, OWN, report_files, write_report
 from trajdiag.results import ROW_TYPES, Results
 
 STORES = ["mano-fixed-uniform", "mano-joint-linear"]
@@ -163,3 +164,18 @@ def test_an_empty_folder_is_filled(brief, tmp_path):
     (tmp_path / "r").mkdir()
     assert write_report(brief, tmp_path / "r") == tmp_path / "r"
     assert (tmp_path / "r" / "report.html").stat().st_mode & 0o777 == 0o644
+
+
+def test_of_many_stores_the_first_are_shown_in_full_and_the_page_grows_by_little_for_the_rest():
+    sizes = {}
+    for count in (FEW + 1, FEW + 3):
+        names = [f"mano-joint-linear-seed-{number}" for number in range(count)]
+        results = planted_results(names, examples=60)
+        results.replicas.clear()
+        html = report_files(results, "t")["report.html"]
+        assert f"Shown for the first {IN_FULL} of {count} stores" in html
+        assert html.count('aria-label="mean exit loop') == IN_FULL * 6
+        assert html.count("accuracy against mean exit depth;") == count
+        sizes[count] = len(html.encode())
+    per_store = (sizes[FEW + 3] - sizes[FEW + 1]) / 2
+    assert sizes[FEW + 1] + (30 - FEW - 1) * per_store < 3e6

@@ -88,6 +88,14 @@ def test_text_stands_out_from_paper_in_light_and_in_dark():
         assert contrast(getattr(PAGE["muted"], scheme), paper) > 4.5
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_whatever_is_drawn_stands_out_from_paper_but_for_the_rest_of_a_bar(scheme):
+    paper = getattr(PAGE["paper"], scheme)
+    drawn = READOUTS | GATES | PARTS | REGRET
+    pale = {n for n, r in drawn.items() if contrast(getattr(r, scheme), paper) < 3}
+    assert pale == {"ok"}
+
+
 def test_neighbouring_parts_of_the_bar_differ_in_lightness_so_that_no_hue_is_needed():
     for roles in (PARTS.values(), [PARTS["trajectory"], *REGRET.values()]):
         for scheme in ("light", "dark"):
@@ -111,7 +119,7 @@ def test_numbers_stand_out_from_the_cells_that_they_are_printed_in(role, density
         mixed = [
             round(255 * (density * f + (1 - density) * p)) for f, p in zip(fill, paper, strict=True)
         ]
-        assert contrast(getattr(text, scheme), "#{:02x}{:02x}{:02x}".format(*mixed)) > 3.4
+        assert contrast(getattr(text, scheme), "#{:02x}{:02x}{:02x}".format(*mixed)) > 4.5
 
 
 def test_small_multiples_take_the_best_of_each_family_and_the_first_screen_one_of_each_kind():

@@ -148,6 +148,10 @@ def test_the_profile_is_accuracy_signal_and_exits_by_difficulty(tmp_path):
     assert signal.value == pytest.approx(store.signal("entropy", "test")[hard, 1].mean(), rel=1e-6)
     exits = sum(found["entropy", "exits", loop, 3.0].value for loop in range(1, 6))
     assert exits == pytest.approx(1)
+    leaves = sum(t * found["entropy", "exits", t, 3.0].value for t in range(1, 6))
+    assert found["entropy", "depth", None, 3.0].value == pytest.approx(leaves)
+    for row in results.profile:
+        assert row.low <= row.value <= row.high
     assert ("hidden_cosine", "signal", 1, 3.0) not in found
 
 

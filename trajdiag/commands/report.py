@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from trajdiag.batch_report import report as write_report
 from trajdiag.commands.console import say_store, to_stderr
 from trajdiag.diagnosis.diagnosing import DiagnoseConfig
+from trajdiag.errors import CheckError
 
 
 def report(
@@ -22,6 +23,13 @@ def report(
         str | None, Parameter(help="Folder of the report; one in the cache by default.")
     ] = None,
     title: Annotated[str | None, Parameter(help="Title of the report.")] = None,
+    fail_if: Annotated[
+        tuple[str, ...],
+        Parameter(
+            help="Exit 1 where this is true of a store: [READOUT:]QUANTITY"
+            ", <, <=, > or >=, and a number, such as 'readout > 0.05'. Repeat it for more."
+        ),
+    ] = (),
     options: Annotated[DiagnoseConfig, Parameter(name="*")] = DiagnoseConfig(),  # noqa: B008
 ) -> None:
     """Diagnose stores and write the report: HTML, Markdown, JSON, CSV tables and SVG figures.
@@ -30,13 +38,18 @@ def report(
     path of report.html, and on stderr the verdict.
     """
     say_store(stores, options.cache_dir)
-    path = write_report(
-        stores or None,
-        reference,
-        output=output,
-        title=title,
-        command=shlex.join(["trajdiag", *sys.argv[1:]]),
-        progress=to_stderr,
-        **{f.name: getattr(options, f.name) for f in dataclasses.fields(options)},
-    )
+    try:
+        path = write_report(
+            stores or None,
+            reference,
+            output=output,
+            title=title,
+            command=shlex.join(["trajdiag", *sys.argv[1:]]),
+            fail_if=fail_if,
+            progress=to_stderr,
+            **{f.name: getattr(options, f.name) for f in dataclasses.fields(options)},
+        )
+    except CheckError as failed:
+        print(failed.report)
+        raise
     print(path)

@@ -8,6 +8,7 @@ from typing import Any
 from trajdiag.bound.rules import REGRESSORS, Rule, fit_rules, require_regressors
 from trajdiag.diagnosis.comparison import comparisons
 from trajdiag.diagnosis.evidence import gather
+from trajdiag.diagnosis.examples import example_rows
 from trajdiag.diagnosis.findings import find
 from trajdiag.diagnosis.quality import Reading, quality
 from trajdiag.diagnosis.regret import earned_area, regrets, under_diagnosis
@@ -32,6 +33,11 @@ from trajdiag.scoring.stores import (
 from trajdiag.spans import Spans
 from trajdiag.store.reader import Store, open_store
 
+_SHARES = {
+    **{part: [column] for column, part in enumerate(PARTS)},
+    "readout": [PARTS.index("early"), PARTS.index("late")],
+}
+"""The columns that each share of a readout's examples sums."""
 SEVERITIES = ("high", "medium", "info")
 
 
@@ -117,6 +123,7 @@ def diagnose(
             for group in replica_groups(scored)
             for row in replica_rows(group, config.targets, spans, config.seed, references)
         ],
+        examples=[row for s in scored for row in example_rows(s, len(scored), config.seed)],
         findings=sorted(
             (finding for e in evidence for finding in find(e)),
             key=lambda finding: SEVERITIES.index(finding.severity),
@@ -185,8 +192,8 @@ def _diagnosis(s: Scored, r: Scored | None, spans: Spans) -> list[DiagnosisRow]:
         )
         for e in s.evaluations
         if e.shares is not None
-        for column, part in enumerate(PARTS)
-        if (span := spans.of(e.shares[:, column])) is not None
+        for part, columns in _SHARES.items()
+        if (span := spans.of(e.shares[:, columns].sum(axis=1))) is not None
     ]
     under = under_diagnosis(s)
     gates = [e for e in s.evaluations if e.readout.kind == "gate" and e is not under]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from trajdiag.metrics.bin_intervals import BinIntervals
 from trajdiag.metrics.bootstrap import Estimate, interval
 from trajdiag.metrics.calibration import Reliability, calibration, probability
 from trajdiag.metrics.difficulty import (
@@ -80,6 +81,17 @@ class _Sample:
     """Of the examples with a known one, easiest first."""
     bins: Bins
     blocks: RandomBlocks
+    group: NDArray[np.integer]
+    confidence: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Bins:
+    """The bins of a probability at one loop, and the bounds of how often it comes true, [bin]."""
+
+    found: Reliability
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
 
 
 def quality(
@@ -119,6 +131,8 @@ def quality(
         difficulty=levels_of(-difficulty[known]),
         bins=difficulty_bins(difficulty, MOST_BINS),
         blocks=RandomBlocks.deal(group, n_resamples, seed),
+        group=group,
+        confidence=confidence,
     )
     found = _of_predictions(predictions, target, sample)
     rows = list(_rows(store, None, found, confidence))
@@ -153,14 +167,14 @@ def _of_predictions(
     return found
 
 
-def _of_reading(reading: Reading, sample: _Sample) -> tuple[Estimates, dict[int, Reliability]]:
+def _of_reading(reading: Reading, sample: _Sample) -> tuple[Estimates, dict[int, _Bins]]:
     if reading.direction not in ("high", "low"):
         raise ValueError(f"direction must be 'high' or 'low', not {reading.direction!r}")
     score = reading.values if reading.direction == "high" else -reading.values
     p = probability(reading.values, reading.name, reading.scale)
     last = sample.right.shape[1] - (reading.scale in ("hazard", "cdf"))
     by_loop: dict[int, dict[str, Estimate]] = {}
-    bins: dict[int, Reliability] = {}
+    bins: dict[int, _Bins] = {}
     for loop in range(reading.first_loop, last + 1):
         defined = ~np.isnan(score[:, loop - 1])
         if not defined.any():
@@ -169,13 +183,22 @@ def _of_reading(reading: Reading, sample: _Sample) -> tuple[Estimates, dict[int,
         if p is not None:
             label = sample.right if reading.label is None else reading.label
             probabilities, of = p[defined, loop - 1], label[defined, loop - 1]
-            calibrated, bins[loop] = calibration(probabilities, of, sample.blocks.of(defined))
+            calibrated, found = calibration(probabilities, of, sample.blocks.of(defined))
+            bins[loop] = _bounded(found, of, sample.group[defined], sample.confidence)
             by_loop[loop] |= calibrated
     if len(sample.bins.centre):
         ordering = correlation_of_bins(-score, sample.bins, sample.blocks)
         for loop in by_loop:
             by_loop[loop][_BINS] = ordering[:, loop - 1]
     return _collect(reading, by_loop, p is not None, sample) | _exits(reading.exits, sample), bins
+
+
+def _bounded(
+    found: Reliability, label: NDArray[np.bool_], group: NDArray[np.integer], confidence: float
+) -> _Bins:
+    of = Bins(code=found.code, centre=found.confidence)
+    low, high = BinIntervals(of, group, confidence).of_shares(label[:, None])
+    return _Bins(found=found, low=low[:, 0], high=high[:, 0])
 
 
 def _readiness(
@@ -252,9 +275,10 @@ def _rows(
 
 
 def _reliability_rows(
-    store: str, readout: str, bins: Mapping[int, Reliability]
+    store: str, readout: str, bins: Mapping[int, _Bins]
 ) -> Iterator[ReliabilityRow]:
-    for loop, found in bins.items():
+    for loop, of in bins.items():
+        found = of.found
         for b in range(len(found.n)):
             yield ReliabilityRow(
                 store=store,
@@ -264,4 +288,6 @@ def _reliability_rows(
                 confidence=float(found.confidence[b]),
                 accuracy=float(found.accuracy[b]),
                 n=int(found.n[b]),
+                low=float(of.low[b]),
+                high=float(of.high[b]),
             )

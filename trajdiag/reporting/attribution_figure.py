@@ -3,15 +3,16 @@
 import numpy as np
 
 from trajdiag.reporting import bars
+from trajdiag.reporting.axes_svg import panel_of
 from trajdiag.reporting.bars import ROW, Bar
 from trajdiag.reporting.board import Board
 from trajdiag.reporting.canvas import blank
 from trajdiag.reporting.names import PART_LABELS, readout_label, visible
 from trajdiag.reporting.numerals import loops, percent
 from trajdiag.reporting.palette import PARTS
-from trajdiag.reporting.svg import WIDTH, Figure, Key, Row, panel_of
+from trajdiag.reporting.svg import WIDTH, Figure, Key, Row
 
-EDGES = {"left": 6.0, "right": 14.0, "top": 2.0, "bottom": 22.0}
+EDGES = {"left": 13.0, "right": 17.0, "top": 2.0, "bottom": 22.0}
 
 
 def attribution_figure(board: Board) -> Figure:
@@ -47,6 +48,7 @@ def attribution_figure(board: Board) -> Figure:
         "(late). Tick: the hindsight oracle’s depth.",
         rows=tuple(pairs),
         keys=tuple(Key(role=part, label=PART_LABELS[part]) for part in PARTS),
+        tables=("diagnosis", "scores"),
     )
 
 

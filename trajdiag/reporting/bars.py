@@ -51,7 +51,13 @@ def attribution(ax: Axes, bars: Sequence[Bar], start: float) -> None:
             if seen[1] <= seen[0]:
                 continue
             ax.barh(
-                y + 27, seen[1] - seen[0], left=seen[0], height=15, color=light(part), linewidth=0
+                y + 27,
+                seen[1] - seen[0],
+                left=seen[0],
+                height=15,
+                color=light(part),
+                linewidth=0,
+                clip_on=False,
             )
             if part != "ok" and seen[1] - seen[0] > 0.09 * (1 - start):
                 ax.text(
@@ -84,9 +90,8 @@ def depths(ax: Axes, bars: Sequence[Bar], last: int, oracle: float | None) -> No
                 [bar.low, bar.high],
                 [y, y],
                 color=bar.role.light,
-                linewidth=5,
+                linewidth=2.5,
                 solid_capstyle="butt",
-                alpha=0.45,
             )
         ax.plot([bar.depth], [y], "o", color=bar.role.light, markersize=7, clip_on=False)
         ax.text(

@@ -2,12 +2,14 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 
 from trajdiag.reporting.names import FAMILIES
 from trajdiag.reporting.palette import PARTS, Role, readout_roles
 from trajdiag.reporting.part_names import REGRET_PARTS
 from trajdiag.results import (
     DiagnosisRow,
+    ExampleRow,
     FrontierRow,
     ProfileRow,
     QualityRow,
@@ -20,6 +22,9 @@ from trajdiag.results import (
 
 ORACLE = "oracle"
 """The oracle that bounds every readout: it leaves at the first right loop."""
+FEW, IN_FULL = 8, 4
+"""Of more stores than `FEW` a report shows the first `IN_FULL` in full, and of the others what
+compares them."""
 APART = (ORACLE, "bound")
 """The kinds that nobody can deploy as they stand: shown beside the readouts, not among them."""
 
@@ -47,6 +52,8 @@ class Board:
     """By store and readout, in order of depth."""
     profile: dict[tuple[str, str | None, str], list[ProfileRow]]
     """By store, readout, quantity."""
+    examples: dict[str, dict[str, list[ExampleRow]]]
+    """By store, then by example, in the order in which they were drawn: a row a readout."""
     roles: dict[str, Role]
     """The colour of each readout."""
 
@@ -78,7 +85,22 @@ class Board:
 
     def kind(self, readout: str) -> str:
         """signal, native, variant, gate, fixed, bound or oracle."""
-        return next((row.kind for (_, name), row in self.rows.items() if name == readout), "signal")
+        return self._kinds.get(readout, "signal")
+
+    @property
+    def in_full(self) -> list[str]:
+        """The stores whose every figure and table is shown."""
+        return list(self.stores)[: IN_FULL if len(self.stores) > FEW else FEW]
+
+    @property
+    def left_out(self) -> str:
+        """A sentence for what is shown of these alone; empty where that is all."""
+        if len(self.stores) <= FEW:
+            return ""
+        return (
+            f"Shown for the first {IN_FULL} of {len(self.stores)} stores, as is every readout "
+            "in the tables; the tables as files hold all, and a report on fewer stores shows it."
+        )
 
     @property
     def apart(self) -> set[str]:
@@ -92,12 +114,30 @@ class Board:
 
     def ranked(self, store: str) -> list[str]:
         """The store's readouts, best first; what nobody can deploy leads."""
+        return list(self._orders[store])
+
+    @cached_property
+    def _orders(self) -> dict[str, list[str]]:
+        """Every store's readouts in order, which is asked for with every table."""
 
         def order(name: str) -> tuple[bool, bool, bool]:
-            kind = self.kind(name)
+            kind = self._kinds.get(name, "signal")
             return kind not in APART, kind != ORACLE, name != ORACLE
 
-        return sorted(self.results.ranked(store), key=order)
+        return {store: sorted(self.results.ranked(store), key=order) for store in self.stores}
+
+    @cached_property
+    def _kinds(self) -> dict[str, str]:
+        return {name: row.kind for (_, name), row in reversed(self.rows.items())}
+
+    def shown(self, store: str) -> list[str]:
+        """The readouts in the store's tables, best first: all of them, or, of a store that is not
+        shown in full, hindsight, the bound, and what is drawn."""
+        ranked = self.ranked(store)
+        if store in self.in_full:
+            return ranked
+        kept = {ORACLE, "bound", *self.principals(store), *self.featured()}
+        return [name for name in ranked if name in kept]
 
     def diagnosed(self, store: str, at: str) -> str | None:
         """The readout whose regret the report leads with: the native gate where the store has one,
@@ -155,6 +195,9 @@ def board(results: Results) -> Board:
             regrets[row.store, row.at, row.readout].setdefault(row.part, row)
     frontier, profile = defaultdict(list), defaultdict(list)
     quality, reliability = defaultdict(dict), defaultdict(lambda: defaultdict(list))
+    examples = defaultdict(lambda: defaultdict(list))
+    for row in results.examples:
+        examples[row.store][row.example].append(row)
     for row in results.quality:
         quality[row.store, row.readout, row.metric][row.loop] = row
     for row in sorted(results.reliability, key=lambda row: row.bin):
@@ -175,6 +218,7 @@ def board(results: Results) -> Board:
         reliability={key: dict(of) for key, of in reliability.items()},
         frontier={key: sorted(rows, key=lambda row: row.depth) for key, rows in frontier.items()},
         profile=dict(profile),
+        examples={store: dict(of) for store, of in examples.items()},
         roles=readout_roles(list(dict.fromkeys(name for _, name in rows))),
     )
 

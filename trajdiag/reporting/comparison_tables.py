@@ -52,11 +52,15 @@ def frozen_fit(board: Board) -> Table | None:
 def _differences(board: Board, own: Sequence[ComparisonRow]) -> Table:
     store, reference = visible(own[0].store), visible(own[0].reference)
     metrics = list(dict.fromkeys(row.metric for row in own))
+    kept = own
+    if board.left_out:
+        principals = board.principals(own[0].store)
+        kept = [row for row in own if row.readout in principals]
     return Table(
         name="comparisons",
         title=f"{store} minus {reference}" if store != reference else f"Within {store}",
         head=("Readout", *[DIFFERENCE_LABELS.get(metric, visible(metric)) for metric in metrics]),
-        rows=_rows(board, own, metrics, lambda pair: _readouts(pair[1], pair[3])),
+        rows=_rows(board, kept, metrics, lambda pair: _readouts(pair[1], pair[3])),
         note=UNPAIRED if any(not row.paired for row in own) else "",
     )
 

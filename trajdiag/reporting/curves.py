@@ -9,12 +9,17 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from trajdiag.reporting.canvas import height, loop_axis, percent_ticks
+from trajdiag.reporting.difficulty_grid import Grid
 from trajdiag.reporting.names import shortened
 from trajdiag.reporting.numerals import loops, tick
 from trajdiag.reporting.palette import Dash, Role, light
 
 DASHED: Dash = (0, (2, 2))
 """The line style of limits, whatever their colour."""
+
+
+Span = tuple[float, float] | None
+"""The ends of an interval."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +34,9 @@ class Curve:
     """Depth and accuracy of the operating point."""
     main: bool
     """Drawn in full strength, and named."""
+    depth_span: Span = None
+    """The interval of the operating point's depth."""
+    accuracy_span: Span = None
 
 
 def frontier(
@@ -50,10 +58,22 @@ def frontier(
     percent_ticks(ax.yaxis, low, 1.0, 4)
     for curve in limits:
         ax.plot(
-            curve.depth, curve.accuracy, color=curve.role.light, linewidth=1.2, linestyle=DASHED
+            curve.depth,
+            curve.accuracy,
+            color=curve.role.light,
+            linewidth=1.2,
+            linestyle=DASHED,
+            gid=_series(curve),
         )
     if fixed is not None:
-        ax.plot(fixed.depth, fixed.accuracy, "-", color=light("fixed"), linewidth=1)
+        ax.plot(
+            fixed.depth,
+            fixed.accuracy,
+            "-",
+            color=light("fixed"),
+            linewidth=1,
+            gid=_series(fixed),
+        )
         ax.plot(
             fixed.depth,
             fixed.accuracy,
@@ -62,6 +82,7 @@ def frontier(
             mfc=light("paper"),
             mec=light("fixed"),
             clip_on=False,
+            gid=f"key:{fixed.label}",
         )
     for curve in sorted(curves, key=lambda c: c.main):
         ax.plot(
@@ -69,25 +90,42 @@ def frontier(
             curve.accuracy,
             linestyle=curve.role.dash if curve.main else "-",
             color=curve.role.light,
-            linewidth=1.9 if curve.main else 0.8,
-            alpha=1 if curve.main else 0.4,
+            linewidth=1.9 if curve.main else 0.6,
+            gid=_series(curve),
         )
     for curve in curves:
         if curve.main and curve.chosen:
-            ax.plot(
-                *curve.chosen,
-                "o",
-                color=curve.role.light,
-                mec=light("paper"),
-                markersize=7.5,
-                clip_on=False,
-            )
+            _operating_point(ax, curve, curve.chosen)
     _frontier_key(ax, [c for c in curves if c.main], fixed, limits)
 
 
-def signal(ax: Axes, values: np.ndarray, difficulties: Sequence[float], role: Role) -> None:
-    """Mean signal by loop, `values` [difficulty, loop], one line a difficulty: the darker the
-    harder."""
+def _operating_point(ax: Axes, curve: Curve, chosen: tuple[float, float]) -> None:
+    """A dot, with the intervals of its depth and accuracy as a cross."""
+    cross = {"color": curve.role.light, "linewidth": 1.2, "gid": f"key:{curve.label}"}
+    depth, accuracy = chosen
+    if curve.depth_span is not None:
+        ax.plot(curve.depth_span, [accuracy] * 2, **cross)
+    if curve.accuracy_span is not None:
+        ax.plot([depth] * 2, curve.accuracy_span, **cross)
+    ax.plot(
+        depth,
+        accuracy,
+        "o",
+        color=curve.role.light,
+        mec=light("paper"),
+        markersize=6.5,
+        clip_on=False,
+        gid=f"key:{curve.label}",
+    )
+
+
+def _series(curve: Curve) -> str:
+    return f"series:{curve.label}"
+
+
+def signal(ax: Axes, grid: Grid, role: Role) -> None:
+    """Mean signal by loop with its intervals, one line a difficulty: the thicker the harder."""
+    values = grid.values
     rows, last = values.shape
     ax.grid(axis="y", color=light("faint"), linewidth=0.8)
     ax.spines.left.set_visible(False)
@@ -97,19 +135,34 @@ def signal(ax: Axes, values: np.ndarray, difficulties: Sequence[float], role: Ro
     loop_axis(ax, last)
     loop = np.arange(1, last + 1)
     for row in range(rows):
-        strength = 1.0 if rows == 1 else 0.3 + 0.7 * row / (rows - 1)
         known = np.isfinite(values[row])
         ax.plot(
             loop[known],
             values[row, known],
             color=role.light,
-            alpha=strength,
-            linewidth=1.6,
-            marker="o",
-            markersize=3.5,
+            linewidth=thickness(row, rows),
             clip_on=False,
+            gid=f"series:difficulty {tick(grid.difficulties[row])}",
         )
-    _name_ends(ax, values, difficulties)
+        spanned = known & np.isfinite(grid.low[row])
+        whiskers(
+            ax, loop[spanned], grid.low[row, spanned], grid.high[row, spanned], color=role.light
+        )
+    _name_ends(ax, values, grid.difficulties)
+
+
+def thickness(place: int, of: int) -> float:
+    """The width of a line among several in order, px: the last is the thickest."""
+    most = 2.4 if of < 8 else 1.5  # more lines lie closer
+    return 1.9 if of == 1 else 0.7 + (most - 0.7) * place / (of - 1)
+
+
+def whiskers(ax: Axes, x: np.ndarray, low: np.ndarray, high: np.ndarray, *, color: str) -> None:
+    """Intervals as upright strokes; what is above or below the axes is cut off."""
+    # One path for all: as many strokes of their own would be most of the drawing.
+    xs = np.column_stack([x, x, np.full(len(x), np.nan)]).ravel()
+    ys = np.column_stack([low, high, np.full(len(x), np.nan)]).ravel()
+    ax.plot(xs, ys, color=color, linewidth=1.1, solid_capstyle="butt", scalex=False)
 
 
 def _name_ends(ax: Axes, values: np.ndarray, difficulties: Sequence[float]) -> None:
@@ -161,6 +214,7 @@ def _frontier_key(
             linestyle=dash,
             linewidth=2,
             transform=ax.transAxes,
+            gid=f"key:{label}",
         )
         if label == "fixed depth":
             ax.plot(
@@ -171,8 +225,10 @@ def _frontier_key(
                 mfc=light("paper"),
                 mec=colour,
                 transform=ax.transAxes,
+                gid=f"key:{label}",
             )
-        ax.text(0.45, y, shortened(label, 19), transform=ax.transAxes, fontsize=10)
+        name = ax.text(0.45, y, shortened(label, 19), transform=ax.transAxes, fontsize=10)
+        name.set_gid(f"key:{label}")
         if depth is not None:
             ax.text(
                 0.985,

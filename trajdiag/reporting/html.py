@@ -1,6 +1,9 @@
-"""The page: one file that needs neither network nor JavaScript."""
+"""The page: one file that needs neither network nor JavaScript, and gains by the script in it."""
 
+import base64
+import hashlib
 import json
+from importlib import resources
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -15,6 +18,7 @@ from trajdiag.reporting import (
     tables,
 )
 from trajdiag.reporting.board import Board
+from trajdiag.reporting.example_views import drill_down
 from trajdiag.reporting.names import readout_label, visible
 from trajdiag.reporting.palette import ROLES
 from trajdiag.reporting.prose import prose
@@ -33,11 +37,15 @@ def render_html(board: Board, figures: list[Figure], title: str) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"visible": visible, "prose": _prose}
+    # The policy of the page allows this script alone, by its hash.
+    script = (resources.files("trajdiag.reporting") / "templates" / "report.js").read_text("utf-8")
     environment.filters["inline"] = lambda panel: Markup(panel.inline())
     return environment.get_template("report.html").render(
         **contents(board, title),
         figures={figure.name: figure for figure in figures},
         colours=Markup(_colours()),
+        script=Markup(script),
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
 
 
@@ -51,7 +59,7 @@ def contents(board: Board, title: str) -> dict[str, Any]:
         "terms": TERMS,
         "summary": tables.summary(board) if len(stores) > 1 else None,
         "scoreboards": [tables.scoreboard(board, store) for store in stores],
-        "other_scores": [tables.other_scores(board, store) for store in stores],
+        "other_scores": [tables.other_scores(board, store) for store in board.in_full],
         "shares": [tables.shares(board, store) for store in stores],
         "regret": regret_tables.regret(board),
         "every_regret": [
@@ -62,9 +70,10 @@ def contents(board: Board, title: str) -> dict[str, Any]:
         "frozen_fit": comparison_tables.frozen_fit(board),
         "quality": [
             (visible(store), found)
-            for store in stores
+            for store in board.in_full
             if (found := quality_tables.quality(board, store))
         ],
+        "examples": [found for store in stores if (found := drill_down(board, store)).examples],
         "replicas": replica_tables.replicas(board),
         "latency": latency_tables.latency(board),
         "contexts": latency_tables.contexts(board),
@@ -73,6 +82,7 @@ def contents(board: Board, title: str) -> dict[str, Any]:
         "readout_label": readout_label,
         "interval_percent": board.interval_percent,
         "apart": board.apart,
+        "left_out": board.left_out,
         "csv": [f"{table}.csv" for table in ROW_TYPES],
     }
 
@@ -110,4 +120,5 @@ def _colours() -> str:
     classes = "".join(
         f".f-{name}{{fill:var(--{name})}}.s-{name}{{stroke:var(--{name})}}" for name in ROLES
     )
-    return f":root{{{light}}}\n@media (prefers-color-scheme:dark){{:root{{{dark}}}}}\n{classes}"
+    scheme = "@media screen and (prefers-color-scheme:dark)"  # paper is white
+    return f":root{{{light}}}\n{scheme}{{:root{{{dark}}}}}\n{classes}"

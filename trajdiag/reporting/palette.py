@@ -3,7 +3,9 @@
 Hues are Okabe and Ito's (colour-blind safe) and stand for families: confidence is blue, change of
 the prediction green, change of the state purple, gates vermilion, the learned bound olive, what
 needs no signal grey, from fixed depths to hindsight. Within a family, lightness and
-dashes tell readouts apart, so a readout keeps its colour in every figure of every report."""
+dashes tell readouts apart, so a readout keeps its colour in every figure of every report. Whatever
+is drawn stands out from the paper by 3:1 at least, and text by 4.5:1, as WCAG 2.2 asks, light and
+dark; rules, grids and the rest of a bar (`faint`, `ok`) need not."""
 
 from dataclasses import dataclass
 
@@ -33,40 +35,43 @@ PAGE = _roles(
     ("ink", "#1b1f24", "#e6edf3"),
     ("muted", "#59636e", "#9aa4ae"),
     ("faint", "#dde2e7", "#2c333b"),
-    ("always-dark", "#1b1f22", "#0d1116"),
-    ("always-bright", "#fffffe", "#e6edf2"),
+    ("on-pale", "#000001", "#fffffd"),
+    ("on-deep", "#fffffd", "#000001"),
+    ("always-dark", "#000002", "#000002"),
+    ("always-bright", "#fffffe", "#fffffe"),
 )
-"""Page, text, secondary text, rules and grids; text on a fill that is pale, or deep, in both."""
+"""Page, text, secondary text, rules and grids; then text on fills: on what is near paper, or far
+from it, and on what is pale, or deep, in both schemes."""
 
 PARTS = _roles(
     ("ok", "#e4e8ec", "#2a3139"),
-    ("early", "#d39a00", "#e3b341"),
-    ("late", "#f0d27e", "#8a6a1c"),
+    ("early", "#7a5200", "#e3b341"),
+    ("late", "#bf8400", "#9a7420"),
     ("trajectory", "#3d4a66", "#a9b8d6"),
 )
 """The attribution's parts, in the order of the bar: the trajectory's share, the same for every
 readout of a store, lies flush with the right end."""
 
 REGRET = _roles(
-    ("unexposed", "#8ba0c4", "#6f87b3"),
-    ("learnable", "#b5541c", "#a8481a"),
-    ("misfit", "#e5b53f", "#edc15c"),
+    ("unexposed", "#7189b5", "#6f87b3"),
+    ("learnable", "#a04612", "#a8481a"),
+    ("misfit", "#c18600", "#edc15c"),
 )
 """The parts of regret beside the trajectory's, which has the attribution's colour: blue for what
-the states lack, orange and yellow for what the readout does."""
+the states lack, brown and amber for what the readout does."""
 
 READOUTS = _roles(
     ("entropy", "#0072b2", "#58b0ee"),
     ("top1", "#3f95d1", "#8ccbf7", (0, (6, 1.5))),
     ("logit_margin", "#00507f", "#2f86c4", (0, (6, 1.5, 1, 1.5))),
-    ("probability_margin", "#61b0e3", "#b9def8", (0, (3, 1))),
+    ("probability_margin", "#4b93c4", "#b9def8", (0, (3, 1))),
     ("energy", "#2a6f9e", "#6fb0d8", (0, (1, 1))),
     ("entropy_change", "#008a80", "#1fb5a8", (0, (8, 2))),
     ("kl_current_previous", "#009e73", "#2fc79a"),
-    ("kl_previous_current", "#33b38c", "#58dbb3", (0, (3, 1))),
+    ("kl_previous_current", "#2f9d7a", "#58dbb3", (0, (3, 1))),
     ("min_p_kl", "#1f7f63", "#27a87f", (0, (1, 1))),
-    ("js", "#7fcfb2", "#a9e8d3", (0, (2, 1))),
-    ("logit_change", "#5cbf9b", "#8fdcc0", (0, (6, 1.5))),
+    ("js", "#4f9a80", "#a9e8d3", (0, (2, 1))),
+    ("logit_change", "#3a8f70", "#8fdcc0", (0, (6, 1.5))),
     ("argmax_stability", "#00664a", "#149c75", (0, (6, 1.5, 1, 1.5))),
     ("vote_share", "#5f9e3f", "#8bc96a", (0, (6, 1, 1, 1, 1, 1))),
     ("hidden_displacement", "#a8487f", "#de8fbb"),
@@ -75,9 +80,9 @@ READOUTS = _roles(
     ("acceleration", "#8f3c8a", "#cf7ccb", (0, (3, 1))),
     ("acceleration_twice", "#b873b4", "#e6abe3", (0, (1, 1))),
     ("native", "#d55e00", "#ff8a3d"),
-    ("native-released", "#e07b2e", "#ffa66b", (0, (2, 1))),
+    ("native-released", "#d9732a", "#ffa66b", (0, (2, 1))),
     ("native-continuation", "#b34f00", "#f0762a", (0, (8, 2))),
-    ("native-expected", "#f09a5c", "#ffc08f", (0, (1, 1))),
+    ("native-expected", "#cf7a3c", "#ffc08f", (0, (1, 1))),
     ("bound", "#7a6a00", "#d8c24a"),
     ("fixed", "#838b94", "#7d8792"),
     ("oracle", "#1b1f25", "#e6edf4"),
@@ -89,9 +94,9 @@ READOUTS = _roles(
 
 GATES = _roles(
     ("gate-1", "#a84300", "#ffb27a", (0, (6, 1.5))),
-    ("gate-2", "#ee8d4f", "#e0702a", (0, (6, 1.5, 1, 1.5))),
+    ("gate-2", "#dd7030", "#e0702a", (0, (6, 1.5, 1, 1.5))),
     ("gate-3", "#7d3200", "#ffd0ac", (0, (3, 1))),
-    ("gate-4", "#f4b58c", "#b85a1f", (0, (6, 1, 1, 1, 1, 1))),
+    ("gate-4", "#c2744a", "#b85a1f", (0, (6, 1, 1, 1, 1, 1))),
 )
 """Taken in turn by fitted gates, in the order of their names."""
 
@@ -117,8 +122,8 @@ def text_on(role: Role, density: float = 1.0) -> str:
     dark_on_light = _luminance(role.light, "#ffffff", density) > _MIDDLE
     dark_on_dark = _luminance(role.dark, PAGE["paper"].dark, density) > _MIDDLE
     if dark_on_light:
-        return "always-dark" if dark_on_dark else "ink"
-    return "paper" if dark_on_dark else "always-bright"
+        return "always-dark" if dark_on_dark else "on-pale"
+    return "on-deep" if dark_on_dark else "always-bright"
 
 
 _MIDDLE = 0.18

@@ -90,7 +90,15 @@ def _bar(ax: Axes, block: Regret, y: float) -> None:
     reach = {True: 0.0, False: 0.0}
     for part in block.parts:
         side = part.value >= 0
-        ax.barh(y, part.value, left=reach[side], height=15, color=light(part.role), linewidth=0)
+        ax.barh(
+            y,
+            part.value,
+            left=reach[side],
+            height=15,
+            color=light(part.role),
+            linewidth=0,
+            clip_on=False,
+        )
         reach[side] += part.value
     total = block.total
     if total.low is not None and total.high is not None:

@@ -1,12 +1,13 @@
 """The report's first figure: how each store's regret splits."""
 
+from trajdiag.reporting.axes_svg import panel_of
 from trajdiag.reporting.board import Board
 from trajdiag.reporting.canvas import blank
 from trajdiag.reporting.names import readout_label, shortened, visible
 from trajdiag.reporting.numerals import bracketed, metric_text
 from trajdiag.reporting.part_names import REGRET_PARTS, REGRET_SCALES, part_label
 from trajdiag.reporting.regret_bars import Amount, Regret, height_of, regrets
-from trajdiag.reporting.svg import WIDTH, Figure, Key, Panel, Row, panel_of
+from trajdiag.reporting.svg import WIDTH, Figure, Key, Panel, Row
 from trajdiag.results import DiagnosisRow
 
 DRAWN = ("integrated", "accuracy")
@@ -32,6 +33,7 @@ def regret_figure(board: Board) -> Figure:
         "intervals.",
         rows=(Row(title="", panels=tuple(panels)),),
         keys=tuple(Key(role=REGRET_PARTS[part], label=part_label(part)) for part in parts),
+        tables=("diagnosis",),
     )
 
 
@@ -49,7 +51,7 @@ def _panel(board: Board, at: str) -> Panel | None:
             blocks.append(_regret(store, readout, board.regrets[store, at, readout], unit))
     if not blocks:
         return None
-    edges = {"left": 6.0, "right": 14.0, "top": 2.0, "bottom": 22.0}
+    edges = {"left": 6.0, "right": 17.0, "top": 2.0, "bottom": 22.0}
     ax = blank(WIDTH, height_of(blocks) + edges["top"] + edges["bottom"], **edges)
     regrets(ax, blocks, text)
     alt = "; ".join(

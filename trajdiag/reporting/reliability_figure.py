@@ -3,12 +3,14 @@
 import numpy as np
 from matplotlib.axes import Axes
 
+from trajdiag.reporting.axes_svg import panel_of
 from trajdiag.reporting.board import Board
 from trajdiag.reporting.canvas import blank, percent_ticks
+from trajdiag.reporting.curves import thickness, whiskers
 from trajdiag.reporting.names import readout_label, visible
 from trajdiag.reporting.numerals import percent
 from trajdiag.reporting.palette import Role, light
-from trajdiag.reporting.svg import NARROW, Figure, Panel, Row, panel_of
+from trajdiag.reporting.svg import NARROW, Figure, Panel, Row
 from trajdiag.results import ReliabilityRow
 
 MOST_LOOPS = 3
@@ -28,24 +30,26 @@ def reliability_figure(board: Board) -> Figure:
                 for name in columns
             ),
         )
-        for store in board.stores
+        for store in board.in_full
     ]
     return Figure(
         name="reliability",
         title="Reliability: how often a probability comes true",
         caption="Test examples in bins of equal size by confidence, at the first, a middle and the "
-        "last loop: the stronger the line, the later the loop. On the diagonal a confidence "
-        "means what it says; below it the readout is too sure. It is about being right, but for "
-        "gates that were fitted to tell something else.",
+        "last loop: the thicker the line, the later the loop; upright strokes are intervals. On "
+        "the diagonal a confidence means what it says; below it the readout is too sure. It is "
+        "about being right, but for gates that were fitted to tell something else."
+        + (f" {board.left_out}" if board.left_out else ""),
         rows=tuple(row for row in rows if any(row.panels)),
         columns=max(3, len(columns)),
+        tables=("reliability",),
     )
 
 
 def _columns(board: Board) -> list[str]:
     """The readouts that are drawn: of those with bins the featured ones first."""
     names = dict.fromkeys(name for _, name in board.rows)
-    has = {name for _, name in board.reliability}
+    has = {name for store, name in board.reliability if store in board.in_full}
     chosen = dict.fromkeys(name for name in (*board.featured(), *names) if name in has)
     kept = set(list(chosen)[:MOST_COLUMNS])
     return [name for name in names if name in kept]
@@ -64,7 +68,11 @@ def _panel(board: Board, store: str, readout: str) -> Panel:
         for loop, rows in shown.items()
     )
     return panel_of(
-        ax, name=f"reliability-{store}-{readout}", title=readout_label(readout), alt=alt
+        ax,
+        name=f"reliability-{store}-{readout}",
+        title=readout_label(readout),
+        alt=alt,
+        unit=("%", "%"),
     )
 
 
@@ -81,24 +89,28 @@ def _draw(ax: Axes, shown: dict[int, list[ReliabilityRow]], role: Role) -> None:
     ax.plot([low, 1], [low, 1], color=light("muted"), linewidth=1, linestyle=(0, (2, 2)))
     for place, (loop, rows) in enumerate(shown.items()):
         confidence, accuracy = ([getattr(r, of) for r in rows] for of in ("confidence", "accuracy"))
-        strength = 1.0 if len(shown) == 1 else 0.35 + 0.65 * place / (len(shown) - 1)
+        width = thickness(place, len(shown))
         ax.plot(
             confidence,
             accuracy,
             color=role.light,
-            alpha=strength,
-            linewidth=1.6,
+            linewidth=width,
             marker="o",
-            markersize=3.5,
+            markersize=3,
             clip_on=False,
+            gid=f"series:loop {loop}",
         )
+        spanned = [r for r in rows if r.low is not None and r.high is not None]
+        ends = (np.array([getattr(r, of) for r in spanned]) for of in ("confidence", "low", "high"))
+        whiskers(ax, *ends, color=role.light)
+        y = 0.9 - 0.085 * place
+        ax.plot([0.04, 0.1], [y] * 2, color=role.light, linewidth=width, transform=ax.transAxes)
         ax.text(
-            0.04,
-            0.94 - 0.085 * place,
+            0.13,
+            y,
             f"loop {loop}",
             transform=ax.transAxes,
             fontsize=10,
-            va="top",
-            color=role.light,
-            alpha=strength,
+            va="center_baseline",
+            color=light("muted"),
         )

@@ -91,7 +91,7 @@ def other_scores(board: Board, store: str) -> Table:
 def shares(board: Board, store: str) -> Table:
     """Where every readout's test examples end up at its operating point."""
     rows = []
-    for name in board.ranked(store):
+    for name in board.shown(store):
         if (store, name) not in board.shares:
             continue
         parts = board.shares[store, name]
@@ -131,7 +131,7 @@ def provenance(row: StoreRow) -> list[tuple[str, str]]:
 
 def _score_table(board: Board, store: str, metrics: Sequence[str], *, name: str) -> Table:
     rows = []
-    for readout in board.ranked(store):
+    for readout in board.shown(store):
         if any((store, readout, metric) in board.scores for metric in metrics):
             cells = [_noted(board, store, readout, metric) for metric in metrics]
             rows.append((readout_cell(board, readout), *cells))

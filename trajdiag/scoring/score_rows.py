@@ -1,12 +1,13 @@
 """What was scored, as tidy rows."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trajdiag.metrics.bin_intervals import BinIntervals, Bounds
 from trajdiag.metrics.bootstrap import Estimate
 from trajdiag.readout import released_rule
 from trajdiag.readout_registry import ORACLE, RELEASED
@@ -33,7 +34,7 @@ def rows(
         readouts=[_readout_row(s, e) for s in scored for e in s.evaluations],
         scores=[row for s in scored for row in _score_rows(s, spans)],
         frontier=[row for s in scored for e in s.evaluations for row in _frontier_rows(s, e)],
-        profile=[row for s in scored for row in _profile_rows(s)],
+        profile=[row for s in scored for row in _profile_rows(s, spans)],
         config={
             "at": "point",
             **config,
@@ -154,27 +155,66 @@ def _frontier_rows(scored: Scored, evaluation: Evaluation) -> list[FrontierRow]:
     ]
 
 
-def _profile_rows(scored: Scored) -> list[ProfileRow]:
-    store, bins = scored.name, scored.outcomes.bins
+def _profile_rows(scored: Scored, spans: Spans) -> list[ProfileRow]:
+    bins = scored.outcomes.bins
     counts = np.bincount(bins.code[bins.code >= 0], minlength=len(bins.centre))
-    tables: list[tuple[str | None, str, NDArray[np.float64]]] = [(None, "accuracy", scored.by_bin)]
-    for evaluation in scored.evaluations:
-        name = evaluation.readout.name
-        if evaluation.signal is not None:
-            tables.append((name, "signal", evaluation.signal))
-        if evaluation.by_bin is not None and evaluation.readout.kind != "fixed":
-            tables.append((name, "exits", evaluation.by_bin))
     return [
         ProfileRow(
-            store=store,
-            readout=readout,
-            quantity=quantity,
-            loop=loop + 1,
+            store=scored.name,
+            readout=table.readout,
+            quantity=table.quantity,
+            loop=None if table.quantity == "depth" else loop + 1,
             difficulty=float(bins.centre[level]),
-            value=float(table[level, loop]),
+            value=float(table.means[level, loop]),
             n=int(counts[level]),
+            low=_bound(table.low, level, loop),
+            high=_bound(table.high, level, loop),
         )
-        for readout, quantity, table in tables
-        for level, loop in np.ndindex(table.shape)
-        if np.isfinite(table[level, loop])
+        for table in _profile_tables(scored, spans.confidence)
+        for level, loop in np.ndindex(table.means.shape)
+        if np.isfinite(table.means[level, loop])
     ]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Table:
+    """Means by bin of difficulty, [bin, loop], and their bounds, where they are known."""
+
+    readout: str | None
+    quantity: str
+    means: NDArray[np.float64]
+    low: NDArray[np.float64] | None = None
+    high: NDArray[np.float64] | None = None
+
+    def within(self, bounds: Bounds) -> "_Table":
+        """The same with its bounds."""
+        return dataclasses.replace(self, low=bounds[0], high=bounds[1])
+
+
+def _profile_tables(scored: Scored, confidence: float) -> Iterator[_Table]:
+    """Accuracy, then each readout's signal, exits and mean exit loop."""
+    test, streamed = scored.outcomes.test, scored.outcomes.streamed
+    intervals = None if streamed else BinIntervals(scored.outcomes.bins, test.group, confidence)
+    table = _Table(readout=None, quantity="accuracy", means=scored.by_bin)
+    yield table.within(intervals.of_shares(test.correct)) if intervals else table
+    loops = np.arange(1, scored.loops + 1)
+    for evaluation in scored.evaluations:
+        name, exits = evaluation.readout.name, evaluation.exits
+        known = intervals if exits is not None else None
+        if evaluation.signal is not None:
+            table = _Table(readout=name, quantity="signal", means=evaluation.signal)
+            yield table.within(known.of_means(exits.values)) if known and exits else table
+        if evaluation.by_bin is not None and evaluation.readout.kind != "fixed":
+            shares = _Table(readout=name, quantity="exits", means=evaluation.by_bin)
+            depth = (evaluation.by_bin @ loops)[:, None]
+            means = _Table(readout=name, quantity="depth", means=depth)
+            if known and exits:
+                leaves = exits.leaves[:, None]
+                shares = shares.within(known.of_shares(leaves == loops))
+                means = means.within(known.of_means(leaves))
+            yield from (shares, means)
+
+
+def _bound(bounds: NDArray[np.float64] | None, level: int, loop: int) -> float | None:
+    found = None if bounds is None else float(bounds[level, loop])
+    return None if found is None or np.isnan(found) else found

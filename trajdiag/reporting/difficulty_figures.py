@@ -1,0 +1,156 @@
+"""The figures by difficulty: accuracy of each loop, signals, and where examples leave."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from trajdiag.reporting import curves
+from trajdiag.reporting.axes_svg import panel_of
+from trajdiag.reporting.board import Board
+from trajdiag.reporting.canvas import blank, corner
+from trajdiag.reporting.difficulty_grid import Grid, difficulty_grid
+from trajdiag.reporting.heat import Heat, heat_panel
+from trajdiag.reporting.names import readout_label, shortened, visible
+from trajdiag.reporting.numerals import loops, percent, plain, tick
+from trajdiag.reporting.palette import PAGE
+from trajdiag.reporting.svg import NARROW, WIDTH, Figure, Panel, Row
+
+
+def accuracy_figure(board: Board) -> Figure:
+    """One panel a store: accuracy of each loop at each difficulty."""
+    panels = []
+    for store in board.stores:
+        if (store, None, "accuracy") not in board.profile:
+            continue
+        grid = difficulty_grid(board, store, None, "accuracy")
+        shares = np.nan_to_num(grid.values, nan=-1.0)
+        heat = Heat(
+            shares=grid.values,
+            difficulties=grid.difficulties,
+            role=PAGE["ink"],
+            width=WIDTH,
+            left=36,
+            right=12,
+            outlined=[int(np.argmax(row >= np.max(row) - 0.01)) for row in shares],
+            cells=grid.texts(_percentage),
+        )
+        alt = "accuracy by loop, %; " + grid.by_row(lambda v: percent(v, 0))
+        panels.append(heat_panel(heat, name=f"accuracy-{store}", title=visible(store), alt=alt))
+    return Figure(
+        name="accuracy",
+        title="Accuracy by loop and difficulty, %",
+        caption="Accuracy on test when every example leaves at that loop. The framed loop is the "
+        "first within a point of the row’s best: where the frame moves right with difficulty, "
+        "harder inputs need more loops.",
+        rows=(Row(title="", panels=tuple(panels)),),
+        tables=("profile",),
+    )
+
+
+def signal_figure(board: Board) -> Figure:
+    """A row a store, a column a featured readout: the mean signal by loop, a line for each
+    difficulty."""
+
+    def draw(store: str, readout: str) -> Panel:
+        grid = difficulty_grid(board, store, readout, "signal")
+        ax = blank(NARROW, 180, left=40, right=22, top=30, bottom=34)
+        curves.signal(ax, grid, board.roles[readout])
+        ax.set_xlabel("loop")
+        row = board.rows[store, readout]
+        unit = visible(row.unit).partition(",")[0]
+        # Side by side, units such as "nats of cumulative hazard" would run into the next panel.
+        corner(ax, 1.06, f"{shortened(unit, 32)}\n{row.direction} means stop")
+        return panel_of(
+            ax,
+            name=f"signal-{store}-{readout}",
+            title=readout_label(readout),
+            alt="mean signal by loop; " + grid.by_row(plain),
+            unit=("loop", ""),
+        )
+
+    return Figure(
+        name="signals",
+        title="Signal by loop and difficulty",
+        caption="Mean value on test examples, with its interval; the thicker the line, the harder "
+        "the examples (the easiest and the hardest are named). A signal can tell examples apart "
+        f"only where its lines do.{_left_out(board)}",
+        rows=_featured_rows(board, "signal", draw),
+        columns=max(3, len(board.featured())),
+        tables=("profile",),
+    )
+
+
+def exits_figure(board: Board) -> Figure:
+    """A row a store, a column a featured readout: where examples of each difficulty leave."""
+
+    def draw(store: str, readout: str) -> Panel:
+        grid = difficulty_grid(board, store, readout, "exits")
+        means = _means(board, store, readout, grid)
+        heat = Heat(
+            shares=grid.values,
+            difficulties=grid.difficulties,
+            role=board.roles[readout],
+            width=NARROW,
+            left=24,
+            right=64,
+            margin=means,
+            margin_head="mean",
+            cells=grid.texts(_percentage),
+        )
+        alt = "mean exit loop; " + "; ".join(
+            f"difficulty {tick(d)}: {mean}"
+            for d, mean in zip(grid.difficulties, means, strict=True)
+        )
+        name = f"exits-{store}-{readout}"
+        return heat_panel(heat, name=name, title=readout_label(readout), alt=alt)
+
+    return Figure(
+        name="exits",
+        title="Exit distribution by difficulty, % of examples",
+        caption="Share of each difficulty’s test examples that leave at each loop, at the "
+        "operating point; beside them their mean exit loop and half the width of its "
+        f"interval.{_left_out(board)}",
+        rows=_featured_rows(board, "exits", draw),
+        columns=max(3, len(board.featured())),
+        tables=("profile",),
+    )
+
+
+def _means(board: Board, store: str, readout: str, exits: Grid) -> list[str]:
+    """The mean exit loop of each difficulty and half its interval, as text."""
+    found = {row.difficulty: row for row in board.profile.get((store, readout, "depth"), [])}
+    texts = []
+    for difficulty, shares in zip(exits.difficulties, exits.values, strict=True):
+        row = found.get(difficulty)
+        if row is None or row.low is None or row.high is None:
+            texts.append(loops(float(np.nansum(shares * np.arange(1, len(shares) + 1)))))
+        else:
+            texts.append(f"{loops(row.value)} ±{loops((row.high - row.low) / 2)}")
+    return texts
+
+
+def _featured_rows(
+    board: Board, quantity: str, draw: Callable[[str, str], Panel]
+) -> tuple[Row, ...]:
+    """A row for each store that is shown in full; a readout that one of them has keeps its column
+    in all."""
+    has = {(store, readout) for store, readout, of in board.profile if of == quantity}
+    columns = [
+        name for name in board.featured() if any((store, name) in has for store in board.in_full)
+    ]
+    rows = [
+        Row(
+            title=visible(store),
+            panels=tuple(draw(store, name) if (store, name) in has else None for name in columns),
+        )
+        for store in board.in_full
+    ]
+    return tuple(row for row in rows if any(row.panels))
+
+
+def _left_out(board: Board) -> str:
+    return f" {board.left_out}" if board.left_out else ""
+
+
+def _percentage(share: float) -> str:
+    return f"{percent(share)}%"

@@ -1,0 +1,132 @@
+"""The sample of examples as text: what a reader unfolds to see what a verdict means."""
+
+from dataclasses import dataclass
+
+from trajdiag.reporting.board import Board
+from trajdiag.reporting.cells import role_of
+from trajdiag.reporting.names import PART_LABELS, readout_label, shortened, visible
+from trajdiag.reporting.numerals import MISSING, plain, tick
+from trajdiag.results import ExampleRow
+
+ALONE, BESIDE = 64_000, 8_000
+"""Bytes that a store's examples take on the page: alone, and beside other stores."""
+MARKUP, OF_LINE, OF_CELL = 370, 75, 9
+"""Bytes of the markup of an example, and of a line and a cell of it."""
+TITLE = 60
+"""Characters of its head."""
+VERDICTS = ("early", "late", "trajectory", "ok")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One readout's values by loop; ◂ marks where it leaves."""
+
+    label: str
+    role: str | None
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """One example."""
+
+    title: str
+    facts: str
+    prompt: str
+    """The whole of an input that the title cuts; else empty."""
+    verdict: str
+    answers: tuple[str, ...]
+    """By loop; ✓ marks what is right."""
+    lines: tuple[Line, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes on the page, about and rather too many."""
+        lines = [self.answers, *(line.values for line in self.lines)]
+        texts = [self.title, self.facts, self.prompt, *(line.label for line in self.lines)]
+        # What is markup elsewhere is escaped, such as &#34;.
+        escapes = 4 * sum(text.count(c) for text in texts for c in "<>&'\"")
+        cells = [
+            cell for line in (self.answers, *lines) for cell in line
+        ]  # and the numbers of loops
+        return (
+            MARKUP
+            + OF_LINE * len(self.lines)
+            + escapes
+            + sum(len(text.encode()) for text in texts)
+            + sum(OF_CELL + len(cell.encode()) for cell in cells)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrillDown:
+    """A store's examples."""
+
+    store: str
+    readout: str
+    """The readout whose verdicts they are filed under."""
+    examples: tuple[View, ...]
+
+    @property
+    def by_verdict(self) -> list[tuple[str, str, list[View]]]:
+        """Label, verdict, and the examples, what went wrong first."""
+        return [
+            (PART_LABELS[verdict], verdict, found)
+            for verdict in VERDICTS
+            if (found := [view for view in self.examples if view.verdict == verdict])
+        ]
+
+
+def drill_down(board: Board, store: str) -> DrillDown:
+    """As many of the store's examples as the page has room for, in the order in which they were
+    drawn."""
+    room = ALONE if len(board.stores) == 1 else BESIDE
+    kept: list[View] = []
+    drawn = board.examples.get(store, {})
+    for rows in drawn.values():
+        view = _view(board, rows)
+        room -= view.size
+        if room < 0:
+            break
+        kept.append(view)
+    first = next(iter(drawn.values()), [None])[0]
+    return DrillDown(
+        store=visible(store),
+        readout=readout_label(first.readout) if first else "",
+        examples=tuple(kept),
+    )
+
+
+def _view(board: Board, rows: list[ExampleRow]) -> View:
+    """An example; its first row is the readout's under diagnosis."""
+    first = rows[0]
+    said = visible_lines(first.input) if first.input else f"example {visible(first.example)}"
+    line = " ".join(said.split())
+    title = shortened(line, TITLE)
+    facts = [f"right: {first.target}", f"leaves at {first.leaves} with {_answer(first)}"]
+    if first.difficulty is not None:
+        facts.insert(0, f"difficulty {tick(first.difficulty)}")
+    return View(
+        title=title,
+        facts="; ".join(facts),
+        prompt=said if title != said else "",
+        verdict=first.verdict,
+        answers=tuple(f"{p} ✓" if p == first.target else f"{p}" for p in first.predictions),
+        lines=tuple(_line(board, row) for row in rows),
+    )
+
+
+def _answer(row: ExampleRow) -> str:
+    return str(row.predictions[row.leaves - 1])
+
+
+def _line(board: Board, row: ExampleRow) -> Line:
+    texts = [MISSING if value is None else plain(value) for value in row.values]
+    texts[row.leaves - 1] += " ◂"
+    role = role_of(board, row.readout)
+    return Line(label=readout_label(row.readout), role=role, values=tuple(texts))
+
+
+def visible_lines(text: str) -> str:
+    """`text` with its line ends kept and every other invisible character written out."""
+    return "\n".join(visible(line) for line in text.splitlines())

@@ -170,8 +170,15 @@ def _of_store(own: Mapping[str, Any]) -> Iterable[tuple[str, str, float | None]]
             yield row["readout"], "ordering", row["value"]
         if row["metric"].startswith("overthinking") and row["loop"] is None:
             yield "fixed", row["metric"], row["value"]
+    areas = {r["readout"]: r["value"] for r in own["scores"] if _is_area(r)}
+    for readout in areas if "native" in areas else ():
+        yield readout, "area/less-native", areas[readout] - areas["native"]
     yield from _test_chosen(own["frontier"])
     yield from _of_profile(own["profile"])
+
+
+def _is_area(score: Mapping[str, Any]) -> bool:
+    return score["metric"] == "area" and score["split"] == "test"
 
 
 def _test_chosen(frontier: Sequence[Mapping[str, Any]]) -> Iterable[tuple[str, str, float | None]]:

@@ -202,6 +202,8 @@ def _beta_panel(ledger: Ledger) -> Panel | None:
     ax = blank(WIDTH, 220, left=36, right=12, top=18, bottom=36)
     _plain_axes(ax, 0.0)
     ax.set_xscale("log")
+    ticks = sorted({b for points in lines.values() for b, _ in points})
+    ax.set_xlim(ticks[0] / 1.5, ticks[-1] * 1.5)
     for (label, points), role in zip(lines.items(), SHADES, strict=False):
         beta = [b for b, _ in points]
         low, value, high = (
@@ -211,7 +213,6 @@ def _beta_panel(ledger: Ledger) -> Panel | None:
         ax.plot(beta, value, "o-", color=light(role), ms=5, label=label)
     ax.legend(loc="lower right", fontsize=10, frameon=False)
     ax.minorticks_off()
-    ticks = sorted({b for points in lines.values() for b, _ in points})
     ax.set_xticks(ticks, [f"{b:g}" for b in ticks])
     ax.set_xlabel("beta")
     corner(ax, 1.0, "examples at the commonest exit loop")

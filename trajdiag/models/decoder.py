@@ -6,7 +6,7 @@ equal rows; a training batch is several groups of different lengths, without pad
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ from trajdiag.models.config import OuroConfig
 from trajdiag.models.fused import rms_norm, rotate, swiglu
 from trajdiag.models.lean_loop import lean_loop
 from trajdiag.models.scratch import scratch_for
+from trajdiag.models.short_attention import attend_short, short_rows, suits
 
 _JOIN_UP_TO = 512
 """The width up to which one joined projection is worth copying its weights together for."""
@@ -89,6 +90,16 @@ class OuroDecoder(nn.Module):
             scratch = scratch_for(self.config, groups, mask is None, position_ids.device, dtype)
         return Batch(groups=groups, mask=mask, turn=turn, layers=layers, scratch=scratch)
 
+    def training_batch(self, groups: tuple[tuple[int, int], ...], position_ids: Tensor) -> Batch:
+        """A batch for gradients: each row's positions count from 0."""
+        batch = self.batch(groups, position_ids)
+        config = self.config
+        plain = batch.turn.is_complex() and config.num_attention_heads == config.num_key_value_heads
+        if not (plain and torch.is_grad_enabled() and suits(groups, position_ids.device)):
+            return batch
+        longest = torch.arange(max(positions for _, positions in groups))
+        return replace(batch, short=short_rows(groups, self._angles(longest)))
+
     def join(self, batches: Sequence[Batch]) -> Batch:
         """One batch of all rows of batches of one group each, whose positions are as many."""
         first, *others = batches
@@ -143,7 +154,7 @@ class OuroDecoder(nn.Module):
         shapes = tuple((group.shape[0], group.shape[1]) for group in groups)
         device = groups[0].device
         positions = torch.cat([torch.arange(p, device=device).repeat(r) for r, p in shapes])
-        batch = self.batch(shapes, positions)
+        batch = self.training_batch(shapes, positions)
         x = self.embed(torch.cat([group.reshape(-1) for group in groups]))
         hidden = []
         for _ in range(self.config.total_ut_steps if loops is None else loops):
@@ -155,6 +166,9 @@ class OuroDecoder(nn.Module):
     def _attend(self, x: Tensor, layer: LayerWeights, batch: Batch) -> Tensor:
         config = self.config
         queries, keys = config.num_attention_heads, config.num_key_value_heads
+        if batch.short is not None:
+            attended = attend_short(_project(x, layer.qkv), batch.short, config.head_dim)
+            return linear(attended, layer.output)
         heads = _project(x, layer.qkv).view(-1, queries + 2 * keys, config.head_dim)
         heads = rotate(heads, batch.turn, rotated=queries + keys)
         attended = []

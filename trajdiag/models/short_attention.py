@@ -31,6 +31,8 @@ class ShortRows:
     """int64 [token]: its place."""
     turn: Tensor
     """complex [position, head_dim / 2]: the rotary angles, exp(i angle)."""
+    back: Tensor
+    """Their opposites, exp(-i angle)."""
     later: Tensor
     """[key, 1, query]: -inf where the key comes after the query, else 0."""
 
@@ -56,6 +58,7 @@ def short_rows(groups: Sequence[tuple[int, int]], angles: Tensor) -> ShortRows:
         gather=gather,
         place=real.flatten().nonzero().squeeze(1),
         turn=torch.polar(torch.ones_like(angles), angles),
+        back=torch.polar(torch.ones_like(angles), -angles),
         later=later.unsqueeze(1),
     )
 
@@ -102,7 +105,7 @@ class _ShortAttention(torch.autograd.Function):
         of_scores.mul_(head_dim**-0.5)
         torch.bmm(of_scores.permute(1, 2, 0), k, out=found[0])
         torch.bmm(of_scores.transpose(0, 1), q, out=found[1])
-        _turn(found[:2], rows.turn.conj().resolve_conj())
+        _turn(found[:2], rows.back)
         by_token = found.view(3, r, -1, p, head_dim).permute(1, 3, 0, 2, 4).reshape(r * p, -1)
         return by_token.index_select(0, rows.place), None, None
 

@@ -177,10 +177,9 @@ def _of_states(ledger: Ledger) -> list[Told]:
             )
         )
     for gate, name in (("linear", "linear"), ("mlp", "MLP")):
-        keys = ledger.settings("mano", gate=gate, prior="uniform")
-        if not keys:
+        key = ledger.largest_beta("mano", gate, "uniform")
+        if key is None:
             continue
-        key = max(keys, key=lambda k: ledger.study["settings"][k]["beta"])
         n, times = ledger.study["settings"][key]["finished"], ledger.finding("gate-collapsed", key)
         beta = ledger.study["settings"][key]["beta"]
         found.append(

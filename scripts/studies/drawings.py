@@ -10,7 +10,7 @@ from trajdiag.reporting import curves
 from trajdiag.reporting.canvas import blank, corner, loop_axis, percent_ticks, style
 from trajdiag.reporting.curves import Curve
 from trajdiag.reporting.names import readout_label
-from trajdiag.reporting.numerals import metric_text, percent
+from trajdiag.reporting.numerals import loops, metric_text, percent
 from trajdiag.reporting.palette import light, readout_roles
 from trajdiag.reporting.part_names import REGRET_PARTS, part_label
 from trajdiag.reporting.regret_bars import Amount, Regret, height_of, regrets
@@ -49,14 +49,17 @@ def _depth_panel(ledger: Ledger, key: str) -> Panel:
     roles = readout_roles([*shown, "linear-ponder"])
     drawn = {}
     for name in shown:
-        curve = _budgets(ledger, key, name)
-        if len(curve):
+        curve, chosen = _budgets(ledger, key, name), _chosen(ledger, key, name)
+        points = list(enumerate(curve, 1))
+        if chosen and name != "fixed":
+            points = sorted([*points, chosen])
+        if curve:
             drawn[name] = Curve(
                 label=readout_label(name),
                 role=roles[name],
-                depth=np.arange(1, len(curve) + 1),
-                accuracy=np.array(curve),
-                chosen=_chosen(ledger, key, name),
+                depth=np.array([depth for depth, _ in points]),
+                accuracy=np.array([accuracy for _, accuracy in points]),
+                chosen=chosen,
                 main=True,
             )
     lowest = min((c.accuracy.min() for c in drawn.values()), default=0.0)
@@ -71,7 +74,10 @@ def _depth_panel(ledger: Ledger, key: str) -> Panel:
     )
     ax.set_xlabel("mean exit depth (loops)")
     alt = "; ".join(
-        f"{c.label}: {', '.join(percent(a) for a in c.accuracy)}% at mean depths from 1"
+        f"{c.label}: "
+        + ", ".join(
+            f"{percent(a)}% at {loops(d)}" for d, a in zip(c.depth, c.accuracy, strict=True)
+        )
         for c in drawn.values()
     )
     return panel_of(ax, name=f"study-{key}", title=ledger.label(key), alt=alt)
@@ -126,7 +132,7 @@ def _regret(ledger: Ledger, key: str) -> Regret | None:
         return None
     parts = [amount(part, role) for part, role in REGRET_PARTS.items()]
     return Regret(
-        label=ledger.label(key).replace("geometric", "geom."),
+        label=ledger.label(key).replace(" gate,", "").replace(", β", " β"),
         under="native gate, mean over seeds",
         unit="points",
         total=total,

@@ -120,6 +120,16 @@ class Ledger:
         }
         return max(areas, key=lambda key: areas[key]) if areas else None
 
+    def largest_beta(self, task: str, gate: str, prior: str) -> str | None:
+        """The key of the planned joint setting of the largest beta, finished or not."""
+        wanted = (task, gate, prior)
+        betas = {
+            key: s["beta"]
+            for key, s in self.study["settings"].items()
+            if (s["task"], s["gate"], s["prior"]) == wanted
+        }
+        return max(betas, key=lambda key: betas[key]) if betas else None
+
     def finding(self, code: str, key: str) -> int:
         """In how many seeds the report tells of it."""
         return self.study["findings"][code].get(key, 0)

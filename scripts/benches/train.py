@@ -1,11 +1,12 @@
 """The trainer over its matrix products alone, and two runs at once over one with two threads.
 
-1. A training step of the study's models over the floor: every product of that step, forward and
-   backward, with the same shapes, into memory that is there already: six linear maps a loop (query,
-   key and value as one, gate and up as one), attention's two products a head and group of rows, the
-   head, and for each its two gradients. It leaves out the batch, embedding, norms, rotation,
-   softmax, activation, residuals, losses, clipping and the optimiser. One thread, interleaved with
-   the trainer at the same step.
+1. A training step of the study's models over the floor: every product of that step, all loops
+   forward and then all loops backward, with the same shapes: four linear maps a layer (query, key
+   and value as one, gate and up as one), attention's two products a head and group of rows, the
+   head, and for each its two gradients. Every loop has its own operands, as training must keep
+   them, in memory that is there already. The floor leaves out the batch, embedding, norms,
+   rotation, softmax, activation, residuals, losses, clipping and the optimiser. One thread,
+   interleaved with the trainer at the same step.
 2. Steps a second of two processes with one thread each, together, over those of one process with
    two threads.
 """
@@ -20,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS, WARM, REPEATS = 20, 60, 7
@@ -80,6 +80,10 @@ def over_floor(task: str) -> float:
     return statistics.median(ratios)
 
 
+Pair = tuple[Callable[[], None], Callable[[], None]]
+"""What runs the products of a part forward, and those of its gradients."""
+
+
 def matrix_products(run: Any) -> Callable[[], None]:
     """What runs the floor of one step of `run`."""
     groups, decisions = shapes(run)
@@ -87,16 +91,17 @@ def matrix_products(run: Any) -> Callable[[], None]:
     heads, dim, width = config.num_attention_heads, config.head_dim, config.hidden_size
     inner, tokens = config.intermediate_size, sum(r * p for r, p in groups)
     maps = [(width, 3 * heads * dim), (heads * dim, width), (width, 2 * inner), (inner, width)]
-    linear = [_linear(tokens, *shape) for shape in maps]
-    attention = [_attention(rows * heads, positions, dim) for rows, positions in groups]
-    head = _linear(decisions * config.total_ut_steps, width, config.vocab_size)
+    parts: list[Pair] = []
+    for _ in range(config.total_ut_steps * config.num_hidden_layers):
+        parts += [_linear(tokens, *shape) for shape in maps]
+        parts += [_attention(rows * heads, positions, dim) for rows, positions in groups]
+    parts.append(_linear(decisions * config.total_ut_steps, width, config.vocab_size))
 
     def products() -> None:
-        for _ in range(config.total_ut_steps):
-            for _ in range(config.num_hidden_layers):
-                for product in (*linear, *attention):
-                    product()
-        head()
+        for forward, _ in parts:
+            forward()
+        for _, backward in reversed(parts):
+            backward()
 
     return products
 
@@ -115,36 +120,38 @@ def shapes(run: Any) -> tuple[list[tuple[int, int]], int]:
     return [(g.shape[0], g.shape[1]) for g in batch.groups], len(batch.target)
 
 
-def _linear(tokens: int, given: int, made: int) -> Callable[[], None]:
-    """y = x W', dx = dy W, dW = dy' x."""
+def _linear(tokens: int, given: int, made: int) -> Pair:
+    """y = x W'; dx = dy W, dW = dy' x."""
     x, dy, weight = torch.randn(tokens, given), torch.randn(tokens, made), torch.randn(made, given)
     y, dx, dw = torch.empty_like(dy), torch.empty_like(x), torch.empty_like(weight)
 
-    def products() -> None:
+    def forward() -> None:
         torch.mm(x, weight.T, out=y)
+
+    def backward() -> None:
         torch.mm(dy, weight, out=dx)
         torch.mm(dy.T, x, out=dw)
 
-    return products
+    return forward, backward
 
 
-def _attention(matrices: int, positions: int, dim: int) -> Callable[[], None]:
-    """Scores and values of `matrices` rows and heads, and the four gradients."""
-    q, k, v, dq = (torch.randn(matrices, positions, dim) for _ in range(4))
+def _attention(matrices: int, positions: int, dim: int) -> Pair:
+    """Scores and values of `matrices` rows and heads; their four gradients."""
+    q, k, v, out, above = (torch.randn(matrices, positions, dim) for _ in range(5))
     scores, shares = (torch.randn(matrices, positions, positions) for _ in range(2))
+    dq, dk, dv = (torch.empty_like(q) for _ in range(3))
 
-    def bmm(left: Tensor, right: Tensor, out: Tensor) -> None:
-        torch.bmm(left, right, out=out)
+    def forward() -> None:
+        torch.bmm(q, k.transpose(1, 2), out=scores)
+        torch.bmm(shares, v, out=out)
 
-    def products() -> None:
-        bmm(q, k.transpose(1, 2), scores)
-        bmm(shares, v, dq)
-        bmm(shares.transpose(1, 2), q, dq)
-        bmm(dq, v.transpose(1, 2), scores)
-        bmm(scores, k, dq)
-        bmm(scores.transpose(1, 2), q, dq)
+    def backward() -> None:
+        torch.bmm(shares.transpose(1, 2), above, out=dv)
+        torch.bmm(above, v.transpose(1, 2), out=scores)
+        torch.bmm(scores, k, out=dq)
+        torch.bmm(scores.transpose(1, 2), q, out=dk)
 
-    return products
+    return forward, backward
 
 
 def two_runs() -> float:

@@ -25,8 +25,8 @@ def tokens(rows: int, positions: int, seed: int = 0) -> Tensor:
     return torch.randint(0, 13, (rows, positions), generator=torch.Generator().manual_seed(seed))
 
 
-def assert_near(a: Tensor, b: Tensor) -> None:
-    torch.testing.assert_close(a, b, rtol=0, atol=2e-5)
+def assert_near(a: Tensor, b: Tensor, atol: float = 2e-5) -> None:
+    torch.testing.assert_close(a, b, rtol=0, atol=atol)
 
 
 @pytest.mark.parametrize("path", ["joined", "separate", "lean"])
@@ -38,8 +38,9 @@ def test_decoder_agrees_with_a_naive_float64_one(options, path, monkeypatch):
     weights = {name: t.double().numpy() for name, t in decoder.state_dict().items()}
     hidden, logits = run(decoder.config, weights, ROW, loops=4)
     traced = trace(as_model(decoder), ROW, loops=4)
-    assert_near(traced.hidden[0].double(), torch.from_numpy(hidden))
-    assert_near(traced.logits[0].double(), torch.from_numpy(logits))
+    # float32's error after four loops, which is another on another processor
+    assert_near(traced.hidden[0].double(), torch.from_numpy(hidden), atol=1e-4)
+    assert_near(traced.logits[0].double(), torch.from_numpy(logits), atol=1e-4)
 
 
 @pytest.mark.parametrize("side", ["left", "right", "both"])

@@ -102,6 +102,10 @@ class Work:
         """int64 [example]: the examples of these units, in their order."""
         return ranges(self.unit_examples[units], self.unit_examples[units + 1])
 
+    def rows_in(self, units: np.ndarray) -> int:
+        """How many rows these units have."""
+        return int((self.unit_rows[units + 1] - self.unit_rows[units]).sum())
+
     def only(self, units: np.ndarray) -> "Work":
         """The work of these units alone, int64 ascending, all numbered anew."""
         examples = self.examples(units)

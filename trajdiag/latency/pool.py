@@ -83,12 +83,6 @@ class Pool:
         """int64: those with an example that has not left, ascending."""
         return np.unique(_unit_of(self.run.work.unit_examples, self.numbers[~self.done]))
 
-    @property
-    def dead_rows(self) -> int:
-        """Rows that nothing is read of any more."""
-        work, units = self.run.work, self.units
-        return len(self.rows) - int((work.unit_rows[units + 1] - work.unit_rows[units]).sum())
-
     def take(self, units: np.ndarray) -> "Pool":
         """These units alone, of their examples those that have not left."""
         work, device = self.run.work, self.run.model.device

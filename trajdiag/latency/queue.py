@@ -21,14 +21,14 @@ class Queue:
         self._batches = self._in_batches()
         self._next = next(self._batches, None)
         self._begun: Pool | None = None
+        self._taken = 0
+        """Units of the begun batch that have been run."""
 
     def first(self) -> Pool | None:
         """The next batch as a pool of its own; None at the end."""
-        pool, self._begun = self._begun, None
-        if pool is None and self._next is not None:
-            pool = begin_pool(self._run, self._next)
-            self._next = next(self._batches, None)
-        return pool
+        if self._begun is None and not self._begin():
+            return None
+        return self._front(len(self._waiting))
 
     def fitting(self, positions: int, rows: int) -> list[Pool]:
         """The units next in turn that fit beside so many rows of so many positions."""
@@ -37,16 +37,41 @@ class Queue:
             if self._begun is None:
                 if self._next is None or not self._fits(self._next, positions):
                     break
-                self._begun = begin_pool(self._run, self._next, positions)
-                self._next = next(self._batches, None)
+                self._begin(positions)
+            assert self._begun is not None
             if self._begun.positions != positions:
                 break
-            part = self._front(self._begun, self._budget // positions - rows)
-            if part is None:
+            starts, units = self._run.work.unit_rows, self._waiting
+            ends = np.cumsum(starts[units + 1] - starts[units])
+            count = int(np.searchsorted(ends, self._budget // positions - rows, "right"))
+            if count == 0:
                 break
-            found.append(part)
-            rows += len(part.rows)
+            found.append(self._front(count))
+            rows += len(found[-1].rows)
         return found
+
+    def _begin(self, positions: int | None = None) -> bool:
+        """Begin the next batch, of so many positions; False where there is none."""
+        if self._next is None:
+            return False
+        self._begun, self._taken = begin_pool(self._run, self._next, positions), 0
+        self._next = next(self._batches, None)
+        return True
+
+    @property
+    def _waiting(self) -> np.ndarray:
+        """The units of the begun batch that have not been run."""
+        assert self._begun is not None
+        return self._begun.units[self._taken :]
+
+    def _front(self, count: int) -> Pool:
+        """So many of them, from the first on; the others go on waiting."""
+        assert self._begun is not None
+        begun, units = self._begun, self._waiting
+        first, self._taken = self._taken, self._taken + count
+        if count == len(units):
+            self._begun = None
+        return begun if first == 0 and count == len(units) else begun.take(units[:count])
 
     def _in_batches(self) -> Iterator[np.ndarray]:
         """Ascending units of each batch, block by block of examples."""
@@ -57,18 +82,6 @@ class Queue:
             length = work.unit_length[first:last]
             for places in batches(length, rows[first:last], budget, pads=self._pads):
                 yield first + places
-
-    def _front(self, begun: Pool, rows: int) -> Pool | None:
-        """The first units of `begun` that have at most so many rows; the others go on waiting."""
-        units, starts = begun.units, self._run.work.unit_rows
-        count = int(np.searchsorted(np.cumsum(starts[units + 1] - starts[units]), rows, "right"))
-        if count == 0:
-            return None
-        if count == len(units):
-            self._begun = None
-            return begun
-        self._begun = begun.take(units[count:])
-        return begun.take(units[:count])
 
     def _fits(self, units: np.ndarray, positions: int) -> bool:
         """Whether rows of these units may stand beside rows of so many positions, padded."""

@@ -188,14 +188,18 @@ def _step(pool: Pool, found: _Found) -> None:
 
 def _turned_over(pool: Pool, queue: Queue, found: _Found, *, refill: bool) -> Pool:
     """The pool without its finished rows, and with others in their place, where that pays."""
-    dead = pool.dead_rows
-    if pool.run.compacts is None or dead < DEAD * len(pool.rows) or not dead:
+    if pool.run.compacts is None or not pool.done.any():
+        return pool
+    units = pool.units
+    rows = pool.run.work.rows_in(units)
+    dead = len(pool.rows) - rows
+    if dead < DEAD * len(pool.rows) or not dead:
         return pool
     parts = []
-    if units := len(pool.units):
-        parts.append(pool.take(pool.units))
+    if len(units):
+        parts.append(pool.take(units))
         found.compactions += 1
-    others = queue.fitting(pool.positions, len(pool.rows) - dead) if refill and units else []
+    others = queue.fitting(pool.positions, rows) if refill and len(units) else []
     found.refills += bool(others)
     if not parts:
         return pool

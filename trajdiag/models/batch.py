@@ -39,7 +39,8 @@ class Batch:
     """The rotary angles, in either form of `fused.rotate`."""
     layers: tuple[LayerWeights, ...]
     scratch: Scratch | None = None
-    """What `lean_loop` works in; None where the loop keeps what gradients need."""
+    """What `lean_loop` works in, for as many tokens or more; None where the loop keeps what
+    gradients need."""
     short: ShortRows | None = None
     """Where the tokens of short rows stand, in training; None leaves attention to torch."""
 
@@ -53,7 +54,6 @@ class Batch:
             groups=((len(rows), positions),),
             mask=None if self.mask is None else self.mask[rows],
             turn=self.turn.index_select(self._token_axis, tokens),
-            scratch=None if self.scratch is None else self.scratch.first(len(tokens)),
         )
 
     def join(self, others: Sequence["Batch"], scratch: Scratch | None) -> "Batch":

@@ -103,17 +103,15 @@ class OuroDecoder(nn.Module):
     def join(self, batches: Sequence[Batch]) -> Batch:
         """One batch of all rows of batches of one group each, whose positions are as many."""
         first, *others = batches
-        scratch = None
-        if first.scratch is not None:
-            rows = sum(batch.groups[0][0] for batch in batches)
-            causal = all(batch.mask is None for batch in batches)
-            memory = first.scratch.stream
+        scratch = first.scratch
+        rows, positions = sum(batch.groups[0][0] for batch in batches), first.groups[0][1]
+        if scratch is not None and scratch.tokens < rows * positions:
             scratch = scratch_for(
                 self.config,
-                ((rows, first.groups[0][1]),),
-                causal,
-                memory.device,
-                memory.dtype,
+                ((rows, positions),),
+                all(batch.mask is None for batch in batches),
+                scratch.stream.device,
+                scratch.stream.dtype,
             )
         return first.join(others, scratch)
 

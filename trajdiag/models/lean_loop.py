@@ -22,7 +22,7 @@ def lean_loop(
     x: Tensor, batch: Batch, scratch: Scratch, last_norm: Tensor, config: OuroConfig
 ) -> Tensor:
     """All layers and the norm `last_norm`: [token, d_model] to a fresh [token, d_model]."""
-    eps = config.rms_norm_eps
+    eps, scratch = config.rms_norm_eps, scratch.first(len(x))
     stream, residual = scratch.stream, x
     for layer in batch.layers:
         for at in _pieces(scratch):
@@ -41,8 +41,8 @@ def lean_loop(
 
 
 def _pieces(scratch: Scratch) -> Iterator[slice]:
-    for start in range(0, len(scratch.stream), len(scratch.normed)):
-        yield slice(start, start + len(scratch.normed))
+    for start in range(0, len(scratch.stream), scratch.piece):
+        yield slice(start, start + scratch.piece)
 
 
 def _project_heads(
@@ -67,9 +67,10 @@ def _attend(batch: Batch, scratch: Scratch, config: OuroConfig) -> None:
     sizes = [rows * positions for rows, positions in batch.groups]
     parts = [t.split(sizes) for t in (scratch.queries, scratch.keys, scratch.values)]
     for (rows, positions), *group in zip(batch.groups, *parts, strict=True):
-        if scratch.attention is not None and suits(positions, group[0].device):
+        causal = scratch.attention if batch.mask is None else None
+        if causal is not None and suits(positions, group[0].device):
             for q, k, v in zip(*(t.split(positions) for t in group), strict=True):
-                attend_row(q, k, v, config.head_dim, scratch.attention)
+                attend_row(q, k, v, config.head_dim, causal)
             continue
         # [row, head, position, head_dim]
         q, k, v = (t.view(rows, positions, -1, config.head_dim).transpose(1, 2) for t in group)

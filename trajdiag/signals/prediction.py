@@ -7,6 +7,7 @@ second, so that a saturated softmax still ranks.
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -14,39 +15,144 @@ from torch import Tensor
 ABSENT = -1e31, -1e29
 """Logits between are of classes that a row does not have: see `trajdiag.store.schema.PADDED`."""
 
+_ALONE = ("entropy", "top1", "logit_margin", "probability_margin")
+"""Signals of one loop's probabilities alone, attributes of Prediction."""
 _DIVERGENCES = {"kl_current_previous", "kl_previous_current", "js"}
 _MIN_P = 0.1
 """Huginn's min-p: what has less of the largest probability than this counts as noise."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """Logits of some rows, read; all float64. A row is one loop of one example."""
+    """Logits of some rows, read; all float64. A row is one loop of one example.
 
-    z: Tensor
-    """[row, class]."""
-    highest: Tensor
-    """[row]: the largest logit."""
-    log_norm: Tensor
-    """[row]: log-sum-exp of z, less the largest."""
-    log_p: Tensor
-    """[row, class]."""
-    top: Tensor
-    """int64 [row]: the predicted class."""
-    p_top: Tensor
-    """[row]: its probability."""
-    p_runner: Tensor
-    """[row]: the largest of the others."""
-    weight: Tensor
-    """[row, class]: every other class's probability over the runner-up's, 0 at the first."""
-    signals: dict[str, Tensor]
-    """[row] each: those of the probabilities at this loop alone."""
+    Nothing cancels: all is relative to the largest logit and, for the rest, to the second. Each
+    thing is computed once it is asked for, since a rule that runs live asks for little.
+    """
+
+    def __init__(self, logits: Tensor) -> None:
+        """`logits` [row, class], of any float dtype."""
+        self._given = _class_major(logits)
+        if logits.shape[1] == 1:
+            self.__dict__.update(_only_class(self.z))
+
+    @cached_property
+    def z(self) -> Tensor:
+        """[row, class]."""
+        return self._given.to(torch.float64)
+
+    @cached_property
+    def highest(self) -> Tensor:
+        """[row]: the largest logit."""
+        return self._largest[0].to(torch.float64)
+
+    @cached_property
+    def top(self) -> Tensor:
+        """int64 [row]: the predicted class."""
+        return self._largest[1]
+
+    @cached_property
+    def weight(self) -> Tensor:
+        """[row, class]: every other class's probability over the runner-up's, 0 at the first."""
+        runner = self._runner
+        return self._spent("_others").sub_(runner[:, None]).exp_()
+
+    @cached_property
+    def log_norm(self) -> Tensor:
+        """[row]: log-sum-exp of z, less the largest."""
+        return self._log_rest.exp().log1p()
+
+    @cached_property
+    def log_p(self) -> Tensor:
+        """[row, class]."""
+        log_norm = self.log_norm
+        return self._spent("_shifted").sub_(log_norm[:, None])
+
+    @cached_property
+    def p_top(self) -> Tensor:
+        """[row]: the predicted class's probability."""
+        return (-self.log_norm).exp()
+
+    @cached_property
+    def p_runner(self) -> Tensor:
+        """[row]: the largest of the others."""
+        return self._log_runner.exp()
+
+    @cached_property
+    def entropy(self) -> Tensor:
+        """[row], nats."""
+        found = self.p_top * self.log_norm - self.p_runner * (self.weight * self.log_p).sum(1)
+        return self._at_once(found, found)
+
+    @cached_property
+    def top1(self) -> Tensor:
+        """[row]: -log(1 - p) of the predicted class."""
+        return self._at_once(-self._log_miss)
+
+    @cached_property
+    def logit_margin(self) -> Tensor:
+        """[row]: the largest logit less the second."""
+        return self._at_once(-self._runner)
+
+    @cached_property
+    def probability_margin(self) -> Tensor:
+        """[row]: -log(1 - p(1) + p(2))."""
+        return self._at_once(-torch.logaddexp(self._log_miss, self._log_runner).clamp(max=0.0))
 
     def mean(self, values: Tensor, rows: slice) -> Tensor:
         """The expectation of `values` [row, class] under the prediction of `rows`, [row]."""
         at_top = values.gather(1, self.top[rows, None])[:, 0]
         others = (self.weight[rows] * values).sum(1)
         return (self.p_top[rows] * at_top).addcmul_(self.p_runner[rows], others)
+
+    @cached_property
+    def _largest(self) -> tuple[Tensor, Tensor]:
+        return self._given.max(1)
+
+    @cached_property
+    def _shifted(self) -> Tensor:
+        return self.z - self.highest[:, None]
+
+    @cached_property
+    def _others(self) -> Tensor:
+        return self._shifted.scatter(1, self.top[:, None], -torch.inf)
+
+    @cached_property
+    def _runner(self) -> Tensor:
+        """[row]: the second largest logit, less the largest."""
+        second = self._given.scatter(1, self.top[:, None], -torch.inf).amax(1)
+        return second.to(torch.float64) - self.highest
+
+    @cached_property
+    def _log_rest(self) -> Tensor:
+        return self._runner + self.weight.sum(1).log()
+
+    @cached_property
+    def _log_miss(self) -> Tensor:
+        return self._log_rest - self.log_norm
+
+    @cached_property
+    def _log_runner(self) -> Tensor:
+        return self._runner - self.log_norm
+
+    @cached_property
+    def _has_lone(self) -> bool:
+        """Whether any row has one class only."""
+        return len(self._runner) > 0 and float(self._runner.amin()) < ABSENT[1] / 2
+
+    def _spent(self, name: str) -> Tensor:
+        """A tensor that nothing asks for again, whose memory may be used: fresh memory costs more
+        to touch than to compute in."""
+        tensor = getattr(self, name)
+        del self.__dict__[name]
+        return tensor
+
+    def _at_once(self, values: Tensor, entropy: Tensor | None = None) -> Tensor:
+        """`values` [row], 0 where a row has one class only: nothing is left to decide, at any
+        loop. What is not finite stays so: the entropy tells it of every row."""
+        if not self._has_lone:
+            return values
+        known = (self.entropy if entropy is None else entropy).isnan().logical_not()
+        return values.masked_fill(_absent(self.highest + self._runner) & known, 0.0)
 
 
 class PredictionTracker:
@@ -61,8 +167,8 @@ class PredictionTracker:
         loop at which it is defined."""
         loops, rows = len(logits), len(logits[0])
         # all loops as one: while a model runs, calls cost more than arithmetic
-        all_loops = read(torch.cat(list(logits)))
-        found = dict(all_loops.signals)
+        all_loops = Prediction(torch.cat(list(logits)))
+        found = {name: getattr(all_loops, name) for name in _ALONE if name in self._names}
         if "energy" in self._names:
             found["energy"] = -(all_loops.highest + all_loops.log_norm)
         found = {name: values.view(loops, rows) for name, values in found.items()}
@@ -70,7 +176,8 @@ class PredictionTracker:
             changes = self._changes(all_loops, slice(rows, None), slice(0, -rows))
             found |= {name: values.view(loops - 1, rows) for name, values in changes.items()}
             if "entropy_change" in self._names:
-                found["entropy_change"] = found["entropy"].diff(dim=0).abs_()
+                entropy = all_loops.entropy.view(loops, rows)
+                found["entropy_change"] = entropy.diff(dim=0).abs_()
             top = all_loops.top.view(loops, rows)
             if "argmax_stability" in self._names:
                 found["argmax_stability"] = run_length(top)
@@ -176,62 +283,19 @@ def _jensen_shannon(gain: Tensor, log_larger: Tensor) -> Tensor:
     return (log_larger.exp() * part).sum(1).clamp(min=0.0) / 2
 
 
-def read(logits: Tensor) -> Prediction:
-    """`logits` [row, class], of any float dtype, with what concerns each row alone.
-
-    Nothing cancels: all is relative to the largest logit and, for the rest, to the second.
-    """
-    z = _class_major(logits.to(torch.float64))
-    if z.shape[1] == 1:  # nothing is left to decide, at any loop
-        return _only_class(z)
-    highest, top = z.max(1)
-    shifted = z - highest[:, None]
-    others = shifted.scatter(1, top[:, None], -torch.inf)
-    runner = others.amax(1)
-    weight = others.sub_(runner[:, None]).exp_()
-    log_rest = runner + weight.sum(1).log()
-    log_norm = log_rest.exp().log1p()
-    log_p = shifted.sub_(log_norm[:, None])
-    log_runner = runner - log_norm
-    log_miss = log_rest - log_norm
-    p_top, p_runner = (-log_norm).exp(), log_runner.exp()
-    signals = {
-        "entropy": p_top * log_norm - p_runner * (weight * log_p).sum(1),
-        "top1": -log_miss,
-        "logit_margin": -runner,
-        "probability_margin": -torch.logaddexp(log_miss, log_runner).clamp(max=0.0),
-    }
-    if len(runner) and float(runner.amin()) < ABSENT[1] / 2:  # else no row has one class only
-        # what is not finite stays NaN: the entropy tells it of every row
-        decided = _absent(highest + runner) & ~signals["entropy"].isnan()
-        signals = {name: values.masked_fill(decided, 0.0) for name, values in signals.items()}
-    return Prediction(
-        z=z,
-        highest=highest,
-        log_norm=log_norm,
-        log_p=log_p,
-        top=top,
-        p_top=p_top,
-        p_runner=p_runner,
-        weight=weight,
-        signals=signals,
-    )
-
-
-def _only_class(z: Tensor) -> Prediction:
+def _only_class(z: Tensor) -> dict[str, Tensor]:
+    """What a Prediction of `z` [row, 1] holds."""
     zero = z.new_zeros(len(z))
-    names = ("entropy", "top1", "logit_margin", "probability_margin")
-    return Prediction(
-        z=z,
-        highest=z[:, 0],
-        log_norm=zero,
-        log_p=z - z,
-        top=torch.zeros(len(z), dtype=torch.int64, device=z.device),
-        p_top=zero + 1,
-        p_runner=zero,
-        weight=z - z,
-        signals=dict.fromkeys(names, zero),
-    )
+    return {
+        "highest": z[:, 0],
+        "top": torch.zeros(len(z), dtype=torch.int64, device=z.device),
+        "weight": z - z,
+        "log_norm": zero,
+        "log_p": z - z,
+        "p_top": zero + 1,
+        "p_runner": zero,
+        **dict.fromkeys(_ALONE, zero),
+    }
 
 
 def _class_major(x: Tensor) -> Tensor:

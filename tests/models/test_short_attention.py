@@ -40,21 +40,21 @@ def row_by_row(qkv: Tensor, angles: Tensor, groups: tuple[tuple[int, int], ...])
 @pytest.mark.parametrize("groups", GROUPS.values(), ids=GROUPS.keys())
 def test_every_row_is_attended_as_it_is_alone(groups):
     qkv, angles = drawn(groups)
-    attended = attend_short(qkv, short_rows(groups, angles), DIM)
+    attended = attend_short(qkv, short_rows(groups, angles, HEADS), DIM)
     torch.testing.assert_close(attended, row_by_row(qkv, angles, groups))
 
 
 @pytest.mark.parametrize("groups", GROUPS.values(), ids=GROUPS.keys())
 def test_the_gradient_is_that_of_finite_differences(groups):
     qkv, angles = drawn(groups)
-    rows = short_rows(groups, angles)
+    rows = short_rows(groups, angles, HEADS)
     assert torch.autograd.gradcheck(lambda x: attend_short(x, rows, DIM), (qkv,))
 
 
 def test_a_token_s_result_does_not_know_later_tokens_or_other_rows():
     groups = GROUPS["several lengths"]
     qkv, angles = drawn(groups)
-    rows = short_rows(groups, angles)
+    rows = short_rows(groups, angles, HEADS)
     other = qkv.detach().clone()
     other[5] += 1  # the last token of the second row of three
     changed = (attend_short(qkv, rows, DIM) != attend_short(other, rows, DIM)).any(1)

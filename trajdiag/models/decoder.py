@@ -98,7 +98,9 @@ class OuroDecoder(nn.Module):
         if not (plain and torch.is_grad_enabled() and suits(groups, position_ids.device)):
             return batch
         longest = torch.arange(max(positions for _, positions in groups))
-        return replace(batch, short=short_rows(groups, self._angles(longest)))
+        return replace(
+            batch, short=short_rows(groups, self._angles(longest), config.num_attention_heads)
+        )
 
     def join(self, batches: Sequence[Batch]) -> Batch:
         """One batch of all rows of batches of one group each, whose positions are as many."""

@@ -22,13 +22,19 @@ _LONGEST = 24
 class ShortRows:
     """Where the tokens of a packed batch stand among its padded rows."""
 
-    rows: int
     positions: int
     """Of the longest row."""
-    gather: Tensor
-    """int64 [row x position]: each place's token; a row's first one where it has none."""
+    parted: Tensor
+    """int64 [part x row x head x position]: where each place's query, key or value stands in
+    [token x part x head]; that of the row's first token where there is no token."""
     place: Tensor
-    """int64 [token]: its place."""
+    """int64 [token x head]: where it stands in [row x head x position]."""
+    joined: Tensor
+    """int64 [token x part x head]: where it stands in [part x row x head x position]."""
+    taken: Tensor
+    """int64 [row x head x position]: where each place stands in [token x head]; likewise."""
+    real: Tensor
+    """[row x head x position, 1]: 1 where there is a token, else 0."""
     turn: Tensor
     """complex [position, head_dim / 2]: the rotary angles, exp(i angle)."""
     back: Tensor
@@ -42,21 +48,29 @@ def suits(groups: Sequence[tuple[int, int]], device: torch.device) -> bool:
     return device.type == "cpu" and max(positions for _, positions in groups) <= _LONGEST
 
 
-def short_rows(groups: Sequence[tuple[int, int]], angles: Tensor) -> ShortRows:
+def short_rows(groups: Sequence[tuple[int, int]], angles: Tensor, heads: int) -> ShortRows:
     """Of groups of (rows, positions), tokens group after group; `angles` [position, head_dim / 2]
     are those of the positions of the longest row, in the dtype of the states."""
     rows, positions = sum(r for r, _ in groups), len(angles)
     length = torch.cat([torch.full((r,), p) for r, p in groups])
     begin = length.cumsum(0) - length
-    offset = torch.arange(positions)
-    real = offset < length[:, None]
-    gather = torch.where(real, begin[:, None] + offset, begin[:, None]).flatten()
+    offset, head = torch.arange(positions), torch.arange(heads)
+    part = torch.arange(3).view(3, 1, 1, 1)
+    real = offset < length[:, None]  # [row, position]
+    token = torch.where(real, begin[:, None] + offset, begin[:, None])
+    parted = (3 * token[:, None, :] + part) * heads + head[:, None]
+    taken = token[:, None, :] * heads + head[:, None]
+    row, position = real.nonzero().unbind(1)  # of each token
+    place = (row[:, None] * heads + head) * positions + position[:, None]
+    joined = place[:, None, :] + part.view(3, 1) * (rows * heads * positions)
     later = torch.full((positions, positions), -torch.inf, dtype=angles.dtype).tril(-1)
     return ShortRows(
-        rows=rows,
         positions=positions,
-        gather=gather,
-        place=real.flatten().nonzero().squeeze(1),
+        parted=parted.flatten(),
+        place=place.flatten(),
+        joined=joined.flatten(),
+        taken=taken.flatten(),
+        real=real[:, None].expand(taken.shape).reshape(-1, 1).to(angles.dtype),
         turn=torch.polar(torch.ones_like(angles), angles),
         back=torch.polar(torch.ones_like(angles), -angles),
         later=later.unsqueeze(1),
@@ -72,10 +86,11 @@ def attend_short(qkv: Tensor, rows: ShortRows, head_dim: int) -> Tensor:
 class _ShortAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, qkv: Tensor, rows: ShortRows, head_dim: int) -> Tensor:
-        r, p = rows.rows, rows.positions
-        padded = qkv.index_select(0, rows.gather).view(r, p, 3, -1, head_dim)
+        p = rows.positions
+        # rows of one head are moved at once: half the time of moving tokens, then permuting
+        moved = qkv.reshape(-1, head_dim).index_select(0, rows.parted)
         # [query, key or value; row x head, position, head_dim]
-        parts = padded.permute(2, 0, 3, 1, 4).contiguous().view(3, -1, p, head_dim)
+        parts = moved.view(3, -1, p, head_dim)
         _turn(parts[:2], rows.turn)
         q, k, v = parts
         scores = torch.empty(p, len(q), p, dtype=qkv.dtype)
@@ -85,8 +100,8 @@ class _ShortAttention(torch.autograd.Function):
         attended = torch.bmm(shares.permute(1, 2, 0), v)
         ctx.save_for_backward(parts, shares)
         ctx.rows = rows
-        by_row = attended.view(r, -1, p, head_dim).transpose(1, 2)
-        return by_row.reshape(r * p, -1).index_select(0, rows.place)
+        by_token = attended.view(-1, head_dim).index_select(0, rows.place)
+        return by_token.view(len(qkv), -1)
 
     @staticmethod
     @once_differentiable
@@ -94,10 +109,10 @@ class _ShortAttention(torch.autograd.Function):
         ctx: Any, grad: Tensor
     ) -> tuple[Tensor, None, None]:
         (parts, shares), rows = ctx.saved_tensors, ctx.rows
-        r, p, head_dim = rows.rows, rows.positions, parts.shape[-1]
+        p, head_dim = parts.shape[2:]
         q, k, v = parts
-        padded = grad.new_zeros(r * p, grad.shape[1]).index_copy_(0, rows.place, grad)
-        above = padded.view(r, p, -1, head_dim).transpose(1, 2).reshape(-1, p, head_dim)
+        above = grad.reshape(-1, head_dim).index_select(0, rows.taken).mul_(rows.real)
+        above = above.view(-1, p, head_dim)
         found = torch.empty_like(parts)
         torch.bmm(shares.transpose(0, 1), above, out=found[2])
         of_shares = torch.bmm(v, above.transpose(1, 2)).transpose(0, 1).contiguous()
@@ -106,8 +121,8 @@ class _ShortAttention(torch.autograd.Function):
         torch.bmm(of_scores.permute(1, 2, 0), k, out=found[0])
         torch.bmm(of_scores.transpose(0, 1), q, out=found[1])
         _turn(found[:2], rows.back)
-        by_token = found.view(3, r, -1, p, head_dim).permute(1, 3, 0, 2, 4).reshape(r * p, -1)
-        return by_token.index_select(0, rows.place), None, None
+        by_token = found.view(-1, head_dim).index_select(0, rows.joined)
+        return by_token.view(len(grad), -1), None, None
 
 
 def _turn(parts: Tensor, turn: Tensor) -> None:

@@ -107,8 +107,9 @@ def test_packed_groups_agree_with_rows_run_alone(gate):
             assert_near(gates, expected)
 
 
-def test_gradients_of_the_packed_path_agree_with_finite_differences():
-    decoder = random_decoder(gate="mlp", layers=1, num_key_value_heads=2)
+@pytest.mark.parametrize("options", [{}, {"num_key_value_heads": 2}], ids=["mha", "gqa"])
+def test_gradients_of_the_packed_path_agree_with_finite_differences(options):
+    decoder = random_decoder(gate="mlp", layers=1, **options)
     groups = [tokens(2, 3, seed=1), tokens(2, 4, seed=2)]
 
     def loss() -> Tensor:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from trajdiag.models.scratch import Scratch
+from trajdiag.models.short_attention import ShortRows
 
 Projection = tuple[Tensor, ...]
 """Weights whose outputs stand side by side: joined into one matrix, or several."""
@@ -40,6 +41,8 @@ class Batch:
     scratch: Scratch | None = None
     """What `lean_loop` works in, for as many tokens or more; None where the loop keeps what
     gradients need."""
+    short: ShortRows | None = None
+    """Where the tokens of short rows stand, in training; None leaves attention to torch."""
 
     def take(self, rows: Tensor) -> "Batch":
         """The batch of these rows alone, int64 [row], of one group; it works in this one's

@@ -6,7 +6,7 @@ equal rows; a training batch is several groups of different lengths, without pad
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ from trajdiag.models.config import OuroConfig
 from trajdiag.models.fused import rms_norm, rotate, swiglu
 from trajdiag.models.lean_loop import lean_loop
 from trajdiag.models.scratch import scratch_for
+from trajdiag.models.short_attention import attend_short, short_rows, suits
 
 _JOIN_UP_TO = 512
 """The width up to which one joined projection is worth copying its weights together for."""
@@ -92,6 +93,18 @@ class OuroDecoder(nn.Module):
             scratch = scratch_for(self.config, groups, mask is None, position_ids.device, dtype)
         return Batch(groups=groups, mask=mask, turn=turn, layers=layers, scratch=scratch)
 
+    def training_batch(self, groups: tuple[tuple[int, int], ...], position_ids: Tensor) -> Batch:
+        """A batch for gradients: each row's positions count from 0."""
+        batch = self.batch(groups, position_ids)
+        config = self.config
+        plain = batch.turn.is_complex() and config.num_attention_heads == config.num_key_value_heads
+        if not (plain and torch.is_grad_enabled() and suits(groups, position_ids.device)):
+            return batch
+        longest = torch.arange(max(positions for _, positions in groups))
+        return replace(
+            batch, short=short_rows(groups, self._angles(longest), config.num_attention_heads)
+        )
+
     def join(self, batches: Sequence[Batch]) -> Batch:
         """One batch of all rows of batches of one group each, whose positions are as many."""
         first, *others = batches
@@ -112,8 +125,7 @@ class OuroDecoder(nn.Module):
         if batch.scratch is not None and not torch.is_grad_enabled():
             return lean_loop(x, batch, batch.scratch, self.model.norm.weight, self.config)
         for layer in batch.layers:
-            attended = self._attend(self.heads(x, layer, batch.turn), layer, batch)
-            x = self.after_attention(x, attended, layer)
+            x = self.after_attention(x, self._attend(x, layer, batch), layer)
         return self.last_norm(x)
 
     def heads(self, x: Tensor, layer: LayerWeights, turn: Tensor) -> Tensor:
@@ -121,7 +133,7 @@ class OuroDecoder(nn.Module):
         is normed first, the first two turned by the angles of their tokens."""
         config = self.config
         rotated = config.num_attention_heads + config.num_key_value_heads
-        projected = _project(rms_norm(x, layer.attention_in_norm, config.rms_norm_eps), layer.qkv)
+        projected = self._projected(x, layer)
         heads = projected.view(-1, rotated + config.num_key_value_heads, config.head_dim)
         return rotate(heads, turn, rotated=rotated)
 
@@ -162,7 +174,7 @@ class OuroDecoder(nn.Module):
         shapes = tuple((group.shape[0], group.shape[1]) for group in groups)
         device = groups[0].device
         positions = torch.cat([torch.arange(p, device=device).repeat(r) for r, p in shapes])
-        batch = self.batch(shapes, positions)
+        batch = self.training_batch(shapes, positions)
         x = self.embed(torch.cat([group.reshape(-1) for group in groups]))
         hidden = []
         for _ in range(self.config.total_ut_steps if loops is None else loops):
@@ -171,9 +183,17 @@ class OuroDecoder(nn.Module):
         ends = torch.cat([torch.full((r,), p, device=device) for r, p in shapes]).cumsum(0) - 1
         return PackedStates(hidden=hidden, last=ends)
 
-    def _attend(self, heads: Tensor, layer: LayerWeights, batch: Batch) -> Tensor:
+    def _projected(self, x: Tensor, layer: LayerWeights) -> Tensor:
+        """Queries, keys and values side by side of the stream `x`, which is normed first."""
+        return _project(rms_norm(x, layer.attention_in_norm, self.config.rms_norm_eps), layer.qkv)
+
+    def _attend(self, x: Tensor, layer: LayerWeights, batch: Batch) -> Tensor:
         config = self.config
         queries, keys = config.num_attention_heads, config.num_key_value_heads
+        if batch.short is not None:
+            projected = self._projected(x, layer)
+            return linear(attend_short(projected, batch.short, config.head_dim), layer.output)
+        heads = self.heads(x, layer, batch.turn)
         attended = []
         for group, (rows, positions) in zip(
             heads.split([r * p for r, p in batch.groups]), batch.groups, strict=True

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.linalg import vector_norm
 from torch.nn.functional import silu
 
 
@@ -39,7 +40,12 @@ class _RmsNorm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float, residual: Tensor | None) -> Tensor:
         wide = _wide(x)
-        inverse = wide.square().mean(-1, keepdim=True).add_(eps).rsqrt_()
+        if ctx.needs_input_grad[0]:
+            # One pass less; without gradients states keep the last bits that stores hold.
+            square = vector_norm(wide, dim=-1, keepdim=True).square_().mul_(1 / x.shape[-1])
+        else:
+            square = wide.square().mean(-1, keepdim=True)
+        inverse = square.add_(eps).rsqrt_()
         normed = (wide * inverse).to(x.dtype)
         ctx.save_for_backward(normed, inverse, weight)
         ctx.has_residual = residual is not None
@@ -85,8 +91,16 @@ class _SwiGlu(torch.autograd.Function):
         gate, up = gate_up.chunk(2, -1)
         grad_gate_up = torch.empty_like(gate_up)
         grad_gate, grad_up = grad_gate_up.chunk(2, -1)
-        torch.ops.aten.silu_backward.grad_input(grad * up, gate, grad_input=grad_gate)
-        torch.mul(grad, silu(gate), out=grad_up)
+        if gate.dtype in (torch.float32, torch.float64):
+            # With s = sigmoid(g): d silu(g) / dg = s - s silu(g) + silu(g). In place, since what
+            # leaves the cache costs more than the arithmetic.
+            torch.sigmoid(gate, out=grad_gate)
+            torch.mul(gate, grad_gate, out=grad_up)
+            grad_gate.addcmul_(grad_gate, grad_up, value=-1).add_(grad_up).mul_(up).mul_(grad)
+            grad_up.mul_(grad)
+        else:
+            torch.ops.aten.silu_backward.grad_input(grad * up, gate, grad_input=grad_gate)
+            torch.mul(grad, silu(gate), out=grad_up)
         return grad_gate_up
 
 

@@ -1,0 +1,280 @@
+"""A report's results to the few numbers that the study's page is made of.
+
+Over the seeds of a setting each number is either `drawn`, with the report's interval, which draws
+seeds and inputs again, or `range`, the mean over seeds with the least and the greatest of them.
+"""
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from studies.runs import LONGER, Run, cpu_seconds
+from studies.settings import Scale
+
+Rows = Mapping[str, list[dict[str, Any]]]
+
+DRAWN = ("area", "depth@final", "accuracy@final", "depth@95", "depth@98", "depth@99")
+RANGED = ("final_accuracy", "accuracy@95", "accuracy@98", "accuracy@99", "area/by-luck")
+PARTS = ("trajectory_regret", "unexposed", "learnable", "misfit", "regret")
+COMPARED = (
+    *("swap/total", "swap/trajectory", "swap/readout", "swap/interaction"),
+    *("frozen-fit/area", "accuracy@equal-depth"),
+)
+FINDINGS = ("gate-collapsed", "overthinking", "misordered", "trajectory-bound", "chance")
+
+
+def distil(
+    results: Rows, scale: Scale, runs: Sequence[Run], failed: Mapping[str, str], root: Any
+) -> dict[str, Any]:
+    """The study as JSON values; `runs` are those that finished."""
+    by_store = _by_store(results)
+    settings = {}
+    numbers: dict[str, dict[str, Any]] = {}
+    for study in scale.tasks:
+        for setting in study.settings:
+            stores = [run.name for run in runs if (run.task, run.setting) == (study.task, setting)]
+            key = f"{study.task}/{setting.name}"
+            settings[key] = {
+                "task": study.task,
+                "setting": setting.name,
+                "objective": setting.objective,
+                "prior": setting.prior,
+                "gate": setting.gate if setting.objective == "joint" else None,
+                "lam": setting.lam if setting.prior == "geometric" else None,
+                "beta": setting.beta if setting.objective == "joint" else None,
+                "six": setting in study.six,
+                "seeds": study.seeds,
+                "finished": len(stores),
+            }
+            numbers[key] = _over_seeds(results, by_store, stores)
+            if setting in study.longer:
+                longer = [name + LONGER for name in stores]
+                numbers[f"{study.task}{LONGER}/{setting.name}"] = _over_seeds(
+                    results, by_store, longer
+                )
+    return {
+        "scale": scale.name,
+        "about": scale.about,
+        "sizes": {study.task: _sizes(results, study.task) for study in scale.tasks},
+        "settings": settings,
+        "failed": dict(sorted(failed.items())),
+        "findings": _findings(results),
+        "numbers": {key: value for key, value in numbers.items() if value},
+        "timings": {"live": _live(results), "cpu_seconds": _spent(runs, root)},
+    }
+
+
+def text_of(study: Mapping[str, Any]) -> str:
+    """The study as JSON, a readout a line."""
+    printed = {key: _json(value) for key, value in study.items()}
+    printed["settings"] = _block({name: _json(s) for name, s in study["settings"].items()})
+    printed["numbers"] = _block(
+        {
+            name: _block({readout: _json(found) for readout, found in readouts.items()})
+            for name, readouts in study["numbers"].items()
+        }
+    )
+    return _block(printed) + "\n"
+
+
+def _block(printed: Mapping[str, str]) -> str:
+    """An object of values that are JSON already, a key a line."""
+    return "{\n" + ",\n".join(f"{_json(key)}: {text}" for key, text in printed.items()) + "\n}"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _by_store(results: Rows) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """The rows of every table by their store."""
+    found: dict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    for table in ("scores", "frontier", "diagnosis", "comparisons", "quality", "profile"):
+        for row in results[table]:
+            found[row["store"]][table].append(row)
+    return found
+
+
+def _over_seeds(
+    results: Rows, by_store: Mapping[str, Mapping[str, Any]], stores: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """By readout and metric: value, low, high, n_reached, n, and how it was summed up."""
+    found: dict[str, dict[str, Any]] = defaultdict(dict)
+    if not stores:
+        return found
+    for row in results["replicas"]:
+        names = row["replicas"].split(" + ")
+        if set(names) == set(stores) and _is_drawn(row["metric"]):
+            found[row["readout"]][row["metric"]] = _entry(
+                row["value"], row["low"], row["high"], row["n_reached"], row["n"], "drawn"
+            )
+    seen: dict[tuple[str, str], list[float | None]] = defaultdict(list)
+    for store in stores:
+        for readout, metric, value in _of_store(by_store[store]):
+            seen[readout, metric].append(value)
+    for (readout, metric), values in seen.items():
+        if metric not in found[readout]:
+            found[readout][metric] = _ranged(values)
+    for row in _single(by_store, stores):
+        found[row["readout"]][row["metric"]] = _entry(
+            row["value"], row["low"], row["high"], int(row["value"] is not None), 1, "drawn"
+        )
+    return {readout: dict(sorted(metrics.items())) for readout, metrics in sorted(found.items())}
+
+
+def _is_drawn(metric: str) -> bool:
+    return metric in DRAWN or metric.endswith("/integrated")
+
+
+def _single(
+    by_store: Mapping[str, Mapping[str, Any]], stores: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Of a setting of one seed there are no replicas: its own scores stand for them."""
+    if len(stores) > 1:
+        return []
+    own = by_store[stores[0]]
+    scores = [r for r in own["scores"] if r["split"] == "test" and r["metric"] in DRAWN]
+    parts = [
+        {**r, "metric": f"{r['part']}/integrated"}
+        for r in own["diagnosis"]
+        if r["at"] == "integrated" and r["part"] in PARTS
+    ]
+    return scores + parts
+
+
+def _of_store(own: Mapping[str, Any]) -> Iterable[tuple[str, str, float | None]]:
+    """(readout, metric, value) of one seed."""
+    for row in own["scores"]:
+        metric, value = row["metric"], row["value"]
+        if row["split"] == "val" and metric == "area":
+            yield row["readout"], "area/val", value
+        elif row["split"] == "test" and (
+            metric in RANGED
+            or metric in DRAWN
+            or metric.startswith(("accuracy@loop=", "accuracy@depth="))
+        ):
+            yield row["readout"], metric, value
+        if row["split"] == "test" and metric in ("depth@95", "depth@98", "depth@99"):
+            yield row["readout"], f"{metric}/if-reached", value
+    for row in own["diagnosis"]:
+        if row["at"] == "accuracy" and row["part"] in PARTS:
+            yield row["readout"], f"{row['part']}/loops", row["value"]
+    for row in own["comparisons"]:
+        if row["metric"] in COMPARED:
+            readout = "swap" if row["metric"].startswith("swap/") else row["readout"]
+            yield readout, row["metric"], row["value"]
+    for row in own["quality"]:
+        if row["metric"] == "spearman-bins/difficulty" and row["loop"] is None:
+            yield row["readout"], "ordering", row["value"]
+        if row["metric"].startswith("overthinking") and row["loop"] is None:
+            yield "fixed", row["metric"], row["value"]
+    areas = {r["readout"]: r["value"] for r in own["scores"] if _is_area(r)}
+    for readout in areas if "native" in areas else ():
+        yield readout, "area/less-native", areas[readout] - areas["native"]
+    yield from _test_chosen(own["frontier"])
+    yield from _of_profile(own["profile"])
+
+
+def _is_area(score: Mapping[str, Any]) -> bool:
+    return score["metric"] == "area" and score["split"] == "test"
+
+
+def _test_chosen(frontier: Sequence[Mapping[str, Any]]) -> Iterable[tuple[str, str, float | None]]:
+    """The least depth of a readout's points that has X% on test itself: what choosing on the test
+    curve would report."""
+    by_readout: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in frontier:
+        by_readout[row["readout"]].append(row)
+    for readout, rows in by_readout.items():
+        for percent in (95, 98, 99):
+            depths = [r["depth"] for r in rows if r["accuracy"] >= percent / 100 - 1e-9]
+            yield readout, f"depth@{percent}/test-chosen", min(depths, default=None)
+
+
+def _of_profile(profile: Sequence[Mapping[str, Any]]) -> Iterable[tuple[str, str, float | None]]:
+    """The share of examples at the commonest exit loop, and the last loop's accuracy by
+    difficulty."""
+    exits: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    examples: dict[str, dict[float, int]] = defaultdict(dict)
+    last = max((row["loop"] for row in profile), default=0)
+    for row in profile:
+        if row["quantity"] == "exits":
+            exits[row["readout"]][row["loop"]] += row["value"] * row["n"]
+            examples[row["readout"]][row["difficulty"]] = row["n"]
+        elif row["quantity"] == "accuracy" and row["loop"] == last:
+            yield "fixed", f"accuracy@difficulty={row['difficulty']:g}", row["value"]
+    for readout, by_loop in exits.items():
+        yield readout, "commonest-exit", max(by_loop.values()) / sum(examples[readout].values())
+
+
+def _ranged(values: Sequence[float | None]) -> list[Any]:
+    known = [value for value in values if value is not None]
+    if not known:
+        return _entry(None, None, None, 0, len(values), "range")
+    mean = math.fsum(known) / len(known)
+    return _entry(mean, min(known), max(known), len(known), len(values), "range")
+
+
+def _entry(
+    value: float | None, low: float | None, high: float | None, reached: int, n: int, how: str
+) -> list[Any]:
+    return [*(_rounded(x) for x in (value, low, high)), reached, n, how]
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 5) + 0.0
+
+
+def _findings(results: Rows) -> dict[str, dict[str, int]]:
+    """How many stores of each setting a finding is told of, by code."""
+    found: dict[str, dict[str, int]] = {code: {} for code in FINDINGS}
+    for row in results["findings"]:
+        if row["code"] in found:
+            stem = row["store"].rpartition("-s")[0]
+            longer = row["store"].endswith(LONGER)
+            task, _, setting = stem.partition("-")
+            key = f"{task}{LONGER if longer else ''}/{setting}"
+            found[row["code"]][key] = found[row["code"]].get(key, 0) + 1
+    return {code: dict(sorted(by.items())) for code, by in found.items()}
+
+
+def _sizes(results: Rows, task: str) -> dict[str, Any]:
+    """The sizes of a task's models and examples, as the first store tells them."""
+    store = next((r for r in results["stores"] if r["store"].startswith(f"{task}-")), None)
+    if store is None:
+        return {}
+    training = store["model"]["config"]["trajdiag"]["training"]["config"]
+    kept = ("loops", "layers", "d_model", "heads", "feed_forward", "steps", "batch", "lr")
+    options = ("modulus", "operators", "min_difficulty", "max_difficulty")
+    parameters = store["task"]["parameters"]
+    return {
+        **{key: training[key] for key in kept},
+        **{key: training[key] for key in ("dense", "curriculum", "harder_rows", "precision")},
+        **{key: parameters[key] for key in options if key in parameters},
+        "examples": store["examples"],
+    }
+
+
+def _live(results: Rows) -> list[dict[str, Any]]:
+    """Measured early exit, and where live and offline differ."""
+    wanted = (
+        *("speedup", "speedup/ideal", "depth", "accuracy", "differing/depth"),
+        *("differing/prediction", "live", "full"),
+    )
+    return [
+        {key: row[key] for key in ("store", "readout", "batch", "metric", "value", "low", "high")}
+        | {"n": row["n"]}
+        for row in results["latency"]
+        if row["metric"] in wanted
+    ]
+
+
+def _spent(runs: Sequence[Run], root: Any) -> dict[str, float]:
+    """CPU seconds by task and part, over all finished runs."""
+    total: dict[str, float] = defaultdict(float)
+    for run in runs:
+        for part, seconds in cpu_seconds(root, run).items():
+            total[f"{run.task}/{part}"] += seconds
+    return {key: round(value) for key, value in sorted(total.items())}

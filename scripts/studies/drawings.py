@@ -1,0 +1,238 @@
+"""The study's figures, in the report's style."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from studies.ledger import Ledger
+from studies.tables import best_signal
+
+from trajdiag.reporting import curves
+from trajdiag.reporting.canvas import blank, corner, loop_axis, percent_ticks, style
+from trajdiag.reporting.curves import Curve
+from trajdiag.reporting.names import readout_label
+from trajdiag.reporting.numerals import loops, metric_text, percent
+from trajdiag.reporting.palette import light, readout_roles
+from trajdiag.reporting.part_names import REGRET_PARTS, part_label
+from trajdiag.reporting.regret_bars import Amount, Regret, height_of, regrets
+from trajdiag.reporting.svg import WIDTH, Figure, Key, Panel, Row, panel_of, standalone
+
+SHADES = ("native", "entropy", "kl_current_previous", "hidden_displacement", "bound", "oracle")
+"""Roles that lines of different settings are drawn in."""
+
+
+def figures(ledger: Ledger) -> Mapping[str, str]:
+    """SVG documents by file name; those without numbers are left out."""
+    with style():
+        drawn = (depth_figure(ledger), regret_figure(ledger), states_figure(ledger))
+    return {f"study-{f.name}.svg": standalone(f) for f in drawn if f.panels}
+
+
+def depth_figure(ledger: Ledger) -> Figure:
+    """Accuracy within a budget of mean depth, on each of the six trajectories."""
+    rows = []
+    for task in ledger.study["sizes"]:
+        keys = ledger.settings(task, six=True) or ledger.settings(task)
+        panels = tuple(_depth_panel(ledger, key) for key in keys)
+        rows.append(Row(title=task, panels=panels))
+    return Figure(
+        name="depth",
+        title="Accuracy within a budget of mean depth, mean over seeds",
+        caption="",
+        rows=tuple(row for row in rows if row.panels),
+        columns=3,
+    )
+
+
+def _depth_panel(ledger: Ledger, key: str) -> Panel:
+    signal = best_signal(ledger, key) or "entropy"
+    shown = [signal, "native", "mlp-ponder", "fixed", "oracle"]
+    roles = readout_roles([*shown, "linear-ponder"])
+    drawn = {}
+    for name in shown:
+        curve, chosen = _budgets(ledger, key, name), _chosen(ledger, key, name)
+        points = list(enumerate(curve, 1))
+        if chosen and name != "fixed":
+            points = sorted([*points, chosen])
+        if curve:
+            drawn[name] = Curve(
+                label=readout_label(name),
+                role=roles[name],
+                depth=np.array([depth for depth, _ in points]),
+                accuracy=np.array([accuracy for _, accuracy in points]),
+                chosen=chosen,
+                main=True,
+            )
+    lowest = min((c.accuracy.min() for c in drawn.values()), default=0.0)
+    ax = blank(WIDTH, 240, left=36, right=12, top=8, bottom=36)
+    curves.frontier(
+        ax,
+        [curve for name, curve in drawn.items() if name not in ("fixed", "oracle")],
+        drawn.get("fixed"),
+        [drawn["oracle"]] if "oracle" in drawn else [],
+        ledger.loops(key.partition("/")[0]),
+        max(0.0, float(np.floor(10 * lowest - 0.2) / 10)),
+    )
+    ax.set_xlabel("mean exit depth (loops)")
+    alt = "; ".join(
+        f"{c.label}: "
+        + ", ".join(
+            f"{percent(a)}% at {loops(d)}" for d, a in zip(c.depth, c.accuracy, strict=True)
+        )
+        for c in drawn.values()
+    )
+    return panel_of(ax, name=f"study-{key}", title=ledger.label(key), alt=alt)
+
+
+def _budgets(ledger: Ledger, key: str, readout: str) -> list[float]:
+    what = "loop" if readout == "fixed" else "depth"
+    found: list[float] = []
+    while number := ledger.number(key, readout, f"accuracy@{what}={len(found) + 1}"):
+        if number.value is None:
+            break
+        found.append(number.value)
+    return found
+
+
+def _chosen(ledger: Ledger, key: str, readout: str) -> tuple[float, float] | None:
+    depth, accuracy = (ledger.number(key, readout, f"{w}@final") for w in ("depth", "accuracy"))
+    if depth is None or accuracy is None or depth.value is None or accuracy.value is None:
+        return None
+    return depth.value, accuracy.value
+
+
+def regret_figure(ledger: Ledger) -> Figure:
+    """The split of every joint gate's regret, over all budgets."""
+    panels = []
+    for task in ledger.study["sizes"]:
+        blocks = [
+            block
+            for key in ledger.settings(task, objective="joint")
+            if (block := _regret(ledger, key))
+        ]
+        if blocks:
+            panels.append(_regret_panel(task, blocks))
+    return Figure(
+        name="regret",
+        title="What the jointly trained gates lose against hindsight",
+        caption="",
+        rows=(Row(title="", panels=tuple(panels)),),
+        keys=tuple(Key(role=role, label=part_label(part)) for part, role in REGRET_PARTS.items()),
+    )
+
+
+def _regret(ledger: Ledger, key: str) -> Regret | None:
+    def amount(part: str, role: str) -> Amount | None:
+        found = ledger.number(key, "native", f"{part}/integrated")
+        if found is None or found.value is None:
+            return None
+        return Amount(label=role, role=role, value=found.value, low=found.low, high=found.high)
+
+    total = amount("regret", "ink")
+    if total is None:
+        return None
+    parts = [amount(part, role) for part, role in REGRET_PARTS.items()]
+    return Regret(
+        label=ledger.label(key).replace(" gate,", "").replace(", β", " β"),
+        under="native gate, mean over seeds",
+        unit="points",
+        total=total,
+        parts=tuple(part for part in parts if part),
+    )
+
+
+def _regret_panel(task: str, blocks: Sequence[Regret]) -> Panel:
+    def text(value: float) -> str:
+        return metric_text("share", value, 2)
+
+    edges = {"left": 6.0, "right": 14.0, "top": 2.0, "bottom": 22.0}
+    ax = blank(WIDTH, height_of(blocks) + edges["top"] + edges["bottom"], **edges)
+    regrets(ax, blocks, text)
+    alt = "; ".join(
+        f"{block.label}: {text(block.total.value)} points, of which "
+        + ", ".join(f"{part.label} {text(part.value)}" for part in block.parts)
+        for block in blocks
+    )
+    return panel_of(ax, name=f"study-regret-{task}", title=f"{task}: accuracy, points", alt=alt)
+
+
+def states_figure(ledger: Ledger) -> Figure:
+    """Accuracy of forced exits by prior, and where large betas make gates leave."""
+    panels = [_states_panel(ledger), _beta_panel(ledger)]
+    return Figure(
+        name="states",
+        title="Later states under steep priors, and gates under large beta",
+        caption="",
+        rows=(Row(title="", panels=tuple(panel for panel in panels if panel)),),
+    )
+
+
+def _states_panel(ledger: Ledger) -> Panel | None:
+    keys = [
+        *ledger.settings("mano", objective="final"),
+        *ledger.settings("mano", objective="fixed"),
+    ]
+    lines = {key: _budgets(ledger, key, "fixed") for key in keys}
+    lines = {key: line for key, line in lines.items() if line}
+    if not lines:
+        return None
+    ax = blank(WIDTH, 220, left=36, right=12, top=18, bottom=36)
+    low = np.floor(10 * min(map(min, lines.values()))) / 10
+    _plain_axes(ax, float(low))
+    loop_axis(ax, max(map(len, lines.values())))
+    for (key, line), role in zip(lines.items(), SHADES, strict=False):
+        ax.plot(
+            range(1, len(line) + 1), line, "o-", color=light(role), ms=3.5, label=ledger.label(key)
+        )
+    ax.legend(loc="lower right", fontsize=10, frameon=False)
+    ax.set_xlabel("loop")
+    alt = "; ".join(
+        f"{ledger.label(key)}: {', '.join(map(percent, line))}% by loop"
+        for key, line in lines.items()
+    )
+    return panel_of(ax, name="study-states", title="forced exits, MANO", alt=alt)
+
+
+def _beta_panel(ledger: Ledger) -> Panel | None:
+    lines = {}
+    for gate, label in (("linear", "linear"), ("mlp", "MLP")):
+        for prior in ("uniform", "geometric"):
+            points = [
+                (ledger.study["settings"][key]["beta"], found)
+                for key in ledger.settings("mano", gate=gate, prior=prior)
+                if (found := ledger.number(key, "native", "commonest-exit"))
+            ]
+            if points:
+                lines[f"{label}, {prior}"] = sorted(points, key=lambda p: p[0])
+    if not lines:
+        return None
+    ax = blank(WIDTH, 220, left=36, right=12, top=18, bottom=36)
+    _plain_axes(ax, 0.0)
+    ax.set_xscale("log")
+    ticks = sorted({b for points in lines.values() for b, _ in points})
+    ax.set_xlim(ticks[0] / 1.5, ticks[-1] * 1.5)
+    for (label, points), role in zip(lines.items(), SHADES, strict=False):
+        beta = [b for b, _ in points]
+        low, value, high = (
+            [getattr(n, end) for _, n in points] for end in ("low", "value", "high")
+        )
+        ax.vlines(beta, low, high, color=light(role), alpha=0.45, linewidth=4)
+        ax.plot(beta, value, "o-", color=light(role), ms=5, label=label)
+    ax.legend(loc="lower right", fontsize=10, frameon=False)
+    ax.minorticks_off()
+    ax.set_xticks(ticks, [f"{b:g}" for b in ticks])
+    ax.set_xlabel("beta")
+    corner(ax, 1.0, "examples at the commonest exit loop")
+    alt = "; ".join(
+        f"{label}: " + ", ".join(f"{percent(n.value)}% at beta {b:g}" for b, n in points)
+        for label, points in lines.items()
+    )
+    return panel_of(ax, name="study-beta", title="own gates, MANO", alt=alt)
+
+
+def _plain_axes(ax, low: float) -> None:
+    ax.set_ylim(low, 1.0)
+    ax.grid(axis="y", color=light("faint"), linewidth=0.8)
+    ax.set_axisbelow(True)
+    ax.spines.left.set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    percent_ticks(ax.yaxis, low, 1.0, 5)

@@ -1,0 +1,81 @@
+"""All finished runs, run live and diagnosed together: one batch report."""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from studies.runs import Run, stores_of
+from studies.settings import READOUTS, Scale
+
+import trajdiag
+
+Say = Callable[[str], None]
+
+
+def run_live(root: Path, scale: Scale, runs: Sequence[Run], say: Say) -> None:
+    """Time the scale's `live` readouts on the models of seed 0; once each. The report takes the
+    numbers up from the cache."""
+    names = {run.name for run in runs}
+    for task, setting, readout in scale.live:
+        store = f"{task}-{setting}-s0"
+        mark = root / "live" / f"{store}-{readout}.json"
+        if mark.is_file() or store not in names:
+            continue
+        say(f"{store}: {readout} live")
+        found = trajdiag.measure_latency(store, readout, cache_dir=str(root), **scale.live_options)
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.write_text(json.dumps({"rows": len(found.latency)}), encoding="utf-8")
+
+
+def report_all(root: Path, scale: Scale, runs: Sequence[Run], say: Say) -> dict[str, Any]:
+    """The results of one report over all stores of `runs`, as plain values; the report is made
+    again only where stores, gates, live runs or options have changed."""
+    stores = [
+        name for task in scale.tasks for run in runs if run.task == task.task
+        for name in stores_of(task, run)
+    ]  # fmt: skip
+    options = {
+        "readouts": READOUTS,
+        "bound": scale.bound,
+        "n_resamples": scale.resamples,
+        "memory": 64.0,
+    }
+    folder, mark = root / "reports" / "all", root / "reports" / "all.made-of"
+    made_of = _made_of(root, stores, options)
+    if not (mark.is_file() and mark.read_text("utf-8") == made_of and folder.is_dir()):
+        say(f"one report over {len(stores)} stores")
+        trajdiag.report(
+            stores,
+            output=folder,
+            title=f"The study, scale {scale.name}: {len(stores)} stores",
+            command=f"scripts/study --scale {scale.name}",
+            progress=say,
+            cache_dir=str(root),
+            **_present(root, stores, options),
+        )
+        mark.write_text(made_of, encoding="utf-8")
+    return json.loads((folder / "results.json").read_text("utf-8"))
+
+
+def _present(root: Path, stores: Sequence[str], options: dict[str, Any]) -> dict[str, Any]:
+    """The options, with the fitted gates among the readouts."""
+    gates = sorted({path.parent.name for s in stores for path in _gate_files(root, s)})
+    has_native = any(trajdiag.open(store, cache_dir=str(root)).has_gate for store in stores)
+    wanted = [name for name in options["readouts"] if name != "native" or has_native]
+    return {**options, "readouts": (*wanted, *gates)}
+
+
+def _gate_files(root: Path, store: str) -> list[Path]:
+    return sorted((root / "gates" / store).glob("*/config.json"))
+
+
+def _made_of(root: Path, stores: Sequence[str], options: dict[str, Any]) -> str:
+    """A hash of everything that the report follows from."""
+    parts = [json.dumps(options, sort_keys=True)]
+    for store in stores:
+        parts.append(trajdiag.open(store, cache_dir=str(root)).fingerprint)
+        parts += [path.read_text("utf-8") for path in _gate_files(root, store)]
+    parts += [path.name for path in sorted((root / "live").glob("*.json"))]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()

@@ -1,0 +1,192 @@
+"""docs/study.md: every number and every judgement on it comes from study.json."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from studies import tables
+from studies.claims import VERDICTS, claims_table, weigh
+from studies.drawings import figures
+from studies.ledger import Ledger
+from studies.paper import SOURCE
+from studies.weak_points import weak_points
+
+FIGURES = {
+    "study-depth.svg": "Accuracy within a budget of mean depth, a panel a trajectory",
+    "study-regret.svg": "The regret of every jointly trained gate, split into its parts",
+    "study-states.svg": "Accuracy of each loop by prior, and where gates leave by beta",
+}
+
+
+def write_page(study: Mapping[str, Any], folder: Path) -> Path:
+    """Write study.md and figures/study-*.svg into `folder`; gives the page's path."""
+    for name, text in files(study).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        partial.write_text(text, encoding="utf-8", newline="\n")
+        partial.replace(path)
+    return folder / "study.md"
+
+
+def read_study(path: Path) -> dict[str, Any]:
+    """A study's JSON."""
+    return json.loads(path.read_text("utf-8"))
+
+
+def files(study: Mapping[str, Any]) -> dict[str, str]:
+    """The text of every file by its path; the same study gives the same bytes."""
+    ledger = Ledger(study)
+    drawn = figures(ledger)
+    page = _page(ledger, set(drawn))
+    return {"study.md": page, **{f"figures/{name}": text for name, text in drawn.items()}}
+
+
+def _page(ledger: Ledger, drawn: set[str]) -> str:
+    told = weigh(ledger)
+    count = {verdict: sum(t.verdict == verdict for t in told) for verdict in VERDICTS}
+    figure = {
+        name: f"![{alt}](figures/{name})" if name in drawn else "" for name, alt in FIGURES.items()
+    }
+    parts = [
+        "# The study",
+        f"{SOURCE} trains looped Transformers on MANO and parity and reads them by gates and by "
+        "post-hoc rules. This page sets its tables beside the same experiments at the scale "
+        f"`{ledger.study['scale']}`. `scripts/study --scale {ledger.study['scale']}` runs it all "
+        "and writes this page; `scripts/study --write` writes it again from `study.json`, without "
+        "running anything. No number or judgement here is typed by hand.",
+        _failed(ledger),
+        f"Of {len(told)} claims of the paper the study agrees with {count[VERDICTS[0]]}, disagrees "
+        f"with {count[VERDICTS[1]]}, cannot tell of {count[VERDICTS[2]]}, and has no numbers for "
+        f"{count[VERDICTS[3]]}.",
+        "## What was run",
+        _sizes(ledger),
+        "## How to read the numbers",
+        _reading(),
+        "## What agrees and what does not",
+        "Where both numbers are reached and their intervals (or ranges over seeds) do not touch, "
+        "the study *agrees* or *disagrees*; where they touch, it *cannot tell*. A number that is "
+        "not reached counts as infinitely deep.",
+        claims_table(told),
+        "## Loops to a target accuracy, MANO",
+        f"T is 6 in the paper and {ledger.loops('mano')} here. ≈ marks an interval that meets the "
+        "paper's mean and standard deviation. Of the joint gates the beta is the one whose native "
+        "gate has the largest area on val.",
+        tables.headline(ledger),
+        figure["study-depth.svg"],
+        "### All settings",
+        "Loops at the operating point: the least mean depth, chosen on val, within half a point "
+        "of the last loop's accuracy.",
+        tables.every_setting(ledger, "mano"),
+        "## Do signals order inputs by difficulty?",
+        "Signed Spearman of the operation count and the signal's means over it, averaged over "
+        "loops; positive: harder inputs look less ready.",
+        tables.ordering(ledger),
+        "## Parity",
+        tables.parity(ledger),
+        "## Gates fitted on frozen trajectories",
+        "Area, %: mean test accuracy over all budgets of mean depth. The paper's comparison is a "
+        "plot: fresh gates succeed on the trajectories of fixed priors, and only track the native "
+        "gate on those trained jointly. Which trajectories its six are is not said where it was "
+        "read; these are fixed, linear gate and MLP gate, each with both priors.",
+        tables.frozen(ledger),
+        "Their loops at the operating point:",
+        tables.frozen_depths(ledger),
+        "## Gates under large beta",
+        "The share of test examples that leave at the commonest loop of the native gate's "
+        "operating point, and in how many seeds the report finds the gate collapsed.",
+        tables.collapse(ledger),
+        figure["study-states.svg"],
+        "## Later states",
+        "Accuracy when every example is forced out at a loop. *Lost again*: right at some loop and "
+        "wrong at the last, beyond luck.",
+        tables.later_states(ledger),
+        "## The regret of the jointly trained gates",
+        "What the model's own gate loses against hindsight on the task's best trajectory, in "
+        "points of accuracy over all budgets ([definitions](statistics.md#regret)). A setting "
+        "that holds the task's reference itself has no trajectory part.",
+        tables.regret(ledger, "integrated"),
+        "In loops, at the accuracy that all models of the task reach:",
+        tables.regret(ledger, "loops"),
+        figure["study-regret.svg"],
+        "## Beyond the trained difficulty",
+        "Accuracy of the last loop in %, by difficulty. Signals only: no gate was fitted there. "
+        "The ordering is that of the table above.",
+        *_longer(ledger),
+        "## What the paper leaves open",
+        weak_points(ledger, told),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _longer(ledger: Ledger) -> list[str]:
+    found = []
+    for task in ledger.study["sizes"]:
+        text = tables.longer(ledger, task)
+        if text:
+            trained = ledger.study["sizes"][task]["max_difficulty"]
+            found.append(f"{task}, trained up to {trained}:\n\n{text}")
+    return found
+
+
+def _failed(ledger: Ledger) -> str:
+    failed = ledger.study["failed"]
+    if not failed:
+        return ""
+    lines = "\n".join(f"- {name}: {why}" for name, why in failed.items())
+    return f"**{len(failed)} runs failed, and their seeds are missing below:**\n\n{lines}"
+
+
+def _sizes(ledger: Ledger) -> str:
+    rows = []
+    for task, size in ledger.study["sizes"].items():
+        if not size:
+            continue
+        settings = [s for s in ledger.study["settings"].values() if s["task"] == task]
+        examples = " / ".join(f"{size['examples'].get(s, 0):,}" for s in ("fit", "val", "test"))
+        what = f"mod {size['modulus']}, " if "modulus" in size else "length "
+        what += f"{size['min_difficulty']} to {size['max_difficulty']}"
+        what += " operations" if "modulus" in size else ""
+        rows.append(
+            [
+                task,
+                what,
+                f"{size['loops']}",
+                f"{size['layers']} x {size['d_model']}",
+                f"{size['steps']:,} x {size['batch']:,}",
+                f"{len(settings)}",
+                f"{sum(s['finished'] for s in settings)}/{sum(s['seeds'] for s in settings)}",
+                examples,
+            ]
+        )
+    head = ("task", "inputs", "T", "layers x width", "steps x rows", "settings", "runs")
+    text = tables.table((*head, "examples fit / val / test"), rows)
+    aids = sorted(
+        task for task, size in ledger.study["sizes"].items()
+        if size and (size["dense"] or size["curriculum"])
+    )  # fmt: skip
+    differs = [
+        "The block is Ouro's (no biases, four RMSNorms a layer, rotary positions, SwiGLU, the "
+        "final norm fed back), not the paper's, and training rows are drawn afresh."
+    ]
+    if aids:
+        differs.append(
+            f"On {' and '.join(aids)} two things that the paper does not have make models of this "
+            "size learn: labels for the values of subexpressions or prefixes, which fade out by "
+            "80% of the steps, and a curriculum of difficulty. They shape the trajectories."
+        )
+    about = ledger.study["about"]
+    return "\n\n".join(part for part in (about, text, " ".join(differs)) if part)
+
+
+def _reading() -> str:
+    return (
+        "- `2.10 [1.90, 2.40]`: an interval of 95% that draws seeds and inputs again; of loops to "
+        "a target, which are medians over seeds, a miss is infinitely deep. `3/3` says in how "
+        "many seeds it is reached.\n"
+        "- `93.1 (92.0–94.4)`: a mean over seeds, with the least and the greatest of them.\n"
+        "- Thresholds are chosen on val and measured on test. The numbers' definitions are in "
+        "[statistics.md](statistics.md)."
+    )

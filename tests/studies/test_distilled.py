@@ -1,0 +1,124 @@
+"""A report's rows to a setting's numbers."""
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+from studies import distilled
+from studies.distilled import distil, text_of
+from studies.runs import runs_of
+from studies.settings import TINY
+
+SCALE = dataclasses.replace(TINY, tasks=TINY.tasks[:1])
+STORES = ["mano-fixed-uniform-s0", "mano-fixed-uniform-s1"]
+RUNS = [run for run in runs_of(SCALE) if run.name in STORES]
+TRAINING = {
+    "loops": 4,
+    "layers": 1,
+    "d_model": 16,
+    "heads": 2,
+    "feed_forward": 32,
+    "steps": 12,
+    "batch": 48,
+    "lr": 0.1,
+    "dense": True,
+    "curriculum": True,
+    "harder_rows": True,
+    "precision": "fp32",
+}
+
+
+def score(store: str, metric: str, value: float | None, split: str = "test") -> dict[str, Any]:
+    of = {"readout": "entropy", "metric": metric, "value": value, "low": 0.1, "high": 0.9}
+    return {"store": store, "split": split, **of}
+
+
+def rows(**tables: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    names = (
+        *("scores", "frontier", "diagnosis", "comparisons", "quality", "profile"),
+        *("replicas", "findings", "latency"),
+    )
+    config = {"trajdiag": {"training": {"config": TRAINING}}}
+    stores = [
+        {
+            "store": store,
+            "model": {"config": config},
+            "task": {"parameters": {"modulus": 5, "min_difficulty": 1, "max_difficulty": 3}},
+            "examples": {"test": 7},
+        }
+        for store in STORES
+    ]
+    return {"stores": stores, **{name: [] for name in names}, **tables}
+
+
+def numbers(runs=RUNS, **tables: list[dict[str, Any]]) -> dict[str, Any]:
+    return distil(rows(**tables), SCALE, runs, {}, None)["numbers"]["mano/fixed-uniform"]
+
+
+@pytest.fixture(autouse=True)
+def no_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distilled, "cpu_seconds", lambda root, run: {"train": 2.0})
+
+
+def test_a_number_of_every_seed_is_a_mean_with_its_least_and_greatest():
+    found = numbers(
+        scores=[score(STORES[0], "accuracy@95", 0.9), score(STORES[1], "accuracy@95", 0.96)]
+    )
+    assert found["entropy"]["accuracy@95"] == [0.93, 0.9, 0.96, 2, 2, "range"]
+
+
+def test_seeds_that_miss_a_target_are_counted_beside_the_mean_of_the_others():
+    found = numbers(scores=[score(STORES[0], "depth@95", 2.5), score(STORES[1], "depth@95", None)])
+    assert found["entropy"]["depth@95/if-reached"] == [2.5, 2.5, 2.5, 1, 2, "range"]
+
+
+def test_the_report_s_own_interval_over_seeds_is_taken_where_there_is_one():
+    replica = {"replicas": " + ".join(STORES), "readout": "entropy", "metric": "area"}
+    replica |= {"value": 0.8, "low": 0.7, "high": 0.85, "n_reached": 2, "n": 2}
+    found = numbers(
+        replicas=[replica], scores=[score(STORES[0], "area", 0.1), score(STORES[1], "area", 0.2)]
+    )
+    assert found["entropy"]["area"] == [0.8, 0.7, 0.85, 2, 2, "drawn"]
+
+
+def test_a_single_seed_has_its_own_interval():
+    found = numbers(runs=RUNS[:1], scores=[score(STORES[0], "area", 0.5)])
+    assert found["entropy"]["area"] == [0.5, 0.1, 0.9, 1, 1, "drawn"]
+
+
+def test_choosing_on_test_takes_the_least_depth_that_has_the_accuracy_there():
+    points = [(1.0, 0.90), (1.5, 0.96), (2.0, 0.955), (3.0, 0.99)]
+    frontier = [
+        {"store": STORES[0], "readout": "entropy", "depth": d, "accuracy": a} for d, a in points
+    ]
+    found = numbers(runs=RUNS[:1], frontier=frontier)
+    chosen = {t: found["entropy"][f"depth@{t}/test-chosen"][0] for t in (95, 98, 99)}
+    assert chosen == {95: 1.5, 98: 3.0, 99: 3.0}
+
+
+def test_the_commonest_exit_is_a_share_of_all_examples():
+    exits = {1.0: ((1, 0.5), (2, 0.5), 30), 2.0: ((1, 0.2), (2, 0.8), 10)}
+    profile = [
+        {
+            "store": STORES[0],
+            "readout": "native",
+            "quantity": "exits",
+            "loop": loop,
+            "difficulty": difficulty,
+            "value": share,
+            "n": n,
+        }
+        for difficulty, (*shares, n) in exits.items()
+        for loop, share in shares
+    ]
+    found = numbers(runs=RUNS[:1], profile=profile)
+    # loop 1: 15 + 2 of 40; loop 2: 15 + 8 of 40
+    assert found["native"]["commonest-exit"][0] == pytest.approx(23 / 40)
+
+
+def test_the_text_is_the_same_json_with_a_readout_a_line():
+    study = distil(rows(scores=[score(s, "accuracy@95", 0.9) for s in STORES]), SCALE, RUNS, {}, 0)
+    text = text_of(study)
+    assert json.loads(text) == study
+    assert any(line.startswith('"entropy": {') for line in text.splitlines())

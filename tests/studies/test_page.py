@@ -1,0 +1,90 @@
+"""The page is made of study.json alone."""
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from studies.page import files, read_study, write_page
+
+from tests.studies.planted import drawn, study
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def tables(page: str) -> list[list[list[str]]]:
+    """The cells of every table."""
+    blocks = re.findall(r"(?:^\|.*\|$\n?)+", page, re.MULTILINE)
+    return [
+        [[cell.strip() for cell in line.strip("|").split(" | ")] for line in block.splitlines()]
+        for block in blocks
+    ]
+
+
+def test_the_same_study_gives_the_same_bytes():
+    assert files(study()) == files(json.loads(json.dumps(study())))
+
+
+def test_every_line_of_a_table_has_as_many_cells_as_its_head():
+    for found in tables(files(study())["study.md"]):
+        widths = {len(line) for line in found[:1] + found[2:]}
+        assert len(widths) == 1
+
+
+def test_misses_are_counted_and_said_beside_the_papers_number():
+    page = files(study())["study.md"]
+    headline = next(t for t in tables(page) if t[0][:2] == ["training", "readout"])
+    row = next(line for line in headline if line[:2] == ["fixed uniform", "fixed depth"])
+    assert row[2] == "4.50 ± 0.71" and row[3] == "4.00 [4.00, not reached], 2/3 ≈"
+    native = next(line for line in headline if line[0].startswith("linear gate, uniform"))
+    assert native[3] == "not reached, 0/3"
+
+
+def test_an_interval_apart_from_the_papers_has_no_mark():
+    planted = study()
+    planted["numbers"]["mano/fixed-uniform"]["entropy"]["depth@95"] = drawn(3.5, 3.4, 3.6)
+    headline = next(
+        t for t in tables(files(planted)["study.md"]) if t[0][:2] == ["training", "readout"]
+    )
+    row = next(line for line in headline if line[:2] == ["fixed uniform", "entropy"])
+    assert row[3] == "3.50 [3.40, 3.60], 3/3"
+
+
+def test_the_mean_of_the_seeds_that_reach_a_target_stands_beside_the_honest_median():
+    page = files(study())["study.md"]
+    dropped = page.partition("### 1.")[2].partition("### 2.")[0]
+    assert "| fixed uniform, fixed depth, 95% | 4.00 | 4.00 [4.00, not reached] | 2/3 |" in dropped
+
+
+def test_failed_runs_are_named():
+    planted = study()
+    planted["failed"] = {"mano-final-s1": "the training loss is nan"}
+    assert "- mano-final-s1: the training loss is nan" in files(planted)["study.md"]
+
+
+def test_figures_are_well_formed_small_and_have_texts():
+    found = files(study())
+    drawings = {name: text for name, text in found.items() if name.endswith(".svg")}
+    assert set(drawings) == {f"figures/study-{n}.svg" for n in ("depth", "regret", "states")}
+    for text in drawings.values():
+        root = ET.fromstring(text)
+        assert root.findtext("{http://www.w3.org/2000/svg}desc")
+        assert len(text) < 150_000
+
+
+def test_a_study_without_numbers_still_has_a_page():
+    planted = study()
+    planted["numbers"] = {}
+    assert "no numbers" in files(planted)["study.md"]
+
+
+def test_the_page_in_docs_is_what_its_json_gives(tmp_path: Path):
+    if not (DOCS / "study.json").is_file():
+        pytest.skip("docs/study.json is not there; scripts/study writes it")
+    write_page(read_study(DOCS / "study.json"), tmp_path)
+    for path in tmp_path.rglob("*.*"):
+        there = DOCS / path.relative_to(tmp_path)
+        assert there.read_text("utf-8") == path.read_text("utf-8"), (
+            f"{there}: scripts/study --write"
+        )

@@ -1,0 +1,79 @@
+"""scripts/study at its tiny scale, from nothing to the page, twice."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def study(cache: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "scripts" / "study"), "--scale", "tiny"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error"}
+    return subprocess.run(
+        [*command, "--cache-dir", str(cache), *words],
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("study")
+    done = study(folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def stamps(cache: Path) -> dict[Path, int]:
+    """When each file of the study was written, its page apart."""
+    root = cache / "study" / "tiny"
+    return {
+        path: path.stat().st_mtime_ns
+        for path in root.rglob("*")
+        if path.is_file() and root / "docs" not in path.parents
+    }
+
+
+@pytest.mark.slow
+def test_nothing_is_done_twice(cache: Path):
+    before = stamps(cache)
+    again = study(cache)
+    assert again.returncode == 0, again.stderr
+    assert stamps(cache) == before
+
+
+@pytest.mark.slow
+def test_a_missing_run_alone_is_done_again_to_the_same_page(cache: Path):
+    root = cache / "study" / "tiny"
+    page = (root / "docs" / "study.md").read_text("utf-8")
+    name = "mano-fixed-geometric-0.3-s1"
+    kept = {path: when for path, when in stamps(cache).items() if "-s0" in path.as_posix()}
+    (root / "runs" / f"{name}.json").unlink()
+    shutil.rmtree(root / "stores" / f"{name}.zarr")
+    again = study(cache)
+    assert f"{name}: done (1 of 1)" in again.stderr
+    assert {path: when for path, when in stamps(cache).items() if path in kept} == kept
+    assert (root / "docs" / "study.md").read_text("utf-8") == page
+
+
+@pytest.mark.slow
+def test_a_run_that_fails_is_told_in_a_line_and_the_others_are_reported(cache: Path):
+    root = cache / "study" / "tiny"
+    name = "parity-fixed-uniform-s0"
+    (root / "runs" / f"{name}.json").unlink()
+    checkpoint = root / "checkpoints" / name / "config.json"
+    whole = checkpoint.read_text("utf-8")
+    checkpoint.write_text(whole.replace('"steps": 12', '"steps": 13'), encoding="utf-8")
+    done = study(cache, "--docs", str(cache / "failed"))
+    checkpoint.write_text(whole, encoding="utf-8")
+    assert done.returncode == 1
+    told = [line for line in done.stderr.splitlines() if line.startswith(f"FAILED {name}: ")]
+    assert len(told) == 1 and "another configuration" in told[0]
+    page = (cache / "failed" / "study.md").read_text("utf-8")
+    assert f"- {name}: " in page and "| mano | mod 5" in page

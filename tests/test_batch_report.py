@@ -87,7 +87,7 @@ def test_a_report_is_named_after_its_stores_each_once():
 
 def test_the_verdict_is_told_before_the_path(home, capsys):
     told = []
-    path = trajdiag.report(["one", "two"], progress=told.append, cache_dir=str(home), **QUICK)
+    path = trajdiag.report(["one", "two"], progress=told.append, cache_dir=home, **QUICK)
     verdict = json.loads((path.parent / "results.json").read_text())["verdict"]
     assert path == home / "reports" / batch_report.report_name(["one", "two"]) / "report.html"
     assert verdict and told[-len(verdict) :] == verdict

@@ -1,8 +1,9 @@
 """Names: of folders that stores, gates and checkpoints become, and of a function's options."""
 
 import dataclasses
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -29,13 +30,19 @@ def require_name(kind: str, name: str) -> str:
     return name
 
 
-def require_options(function: str, config: type, options: Iterable[str], *more: str) -> None:
-    """Raise UnknownNameError where one of `options` is no field of the dataclass `config`; `more`
-    are further options of the function."""
+def checked_options(
+    function: str, config: type, options: Mapping[str, Any], *more: str
+) -> dict[str, Any]:
+    """`options`, paths as text, which artifacts keep. Raises UnknownNameError where one is no field
+    of the dataclass `config`; `more` are further options of the function."""
     known = [field.name for field in dataclasses.fields(config)]
     for option in options:
         if option not in known:
             raise UnknownNameError(f"option of {function}", option, [*known, *more])
+    return {
+        name: os.fspath(value) if isinstance(value, os.PathLike) else value
+        for name, value in options.items()
+    }
 
 
 def require_kind(config: Any, kind: type[int] | type[float], *options: str) -> None:

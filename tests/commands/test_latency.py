@@ -36,7 +36,7 @@ def test_json_holds_all_numbers_and_they_agree_with_one_another(home, capsys):
         of = {row["metric"]: row["value"] for row in rows if row["batch"] == batch}
         assert {row["n"] for row in rows if row["batch"] == batch} == {n}
         assert of["speedup/ideal"] == pytest.approx(5 / of["depth"])
-        parts = sum(of[f"lost/{part}"] for part in ("fixed", "readout", "rest"))
+        parts = sum(of[f"lost/{part}"] for part in ("fixed", "readout", "rows", "rest"))
         assert parts == pytest.approx(of["lost"], abs=1e-9)
         assert of["lost"] == pytest.approx(1 / of["speedup"] - of["depth"] / 5)
         assert of["depth"] == pytest.approx(of["depth/offline"])

@@ -123,6 +123,7 @@ def add_latency(results: Results, store: str) -> None:
             ("speedup/ideal", 2.0235, None, None, "ratio"),
             ("lost/fixed", 0.026, 0.02, 0.03, "share of full"),
             ("lost/readout", 0.069, 0.06, 0.07, "share of full"),
+            ("lost/rows", 0.012, 0.012, 0.012, "share of full"),
             ("lost/rest", -0.024, -0.03, -0.02, "share of full"),
             ("cost/loop", 0.0452, 0.04, 0.05, "ms"),
             ("flops/full", 2.9e6, None, None, "FLOPs"),

@@ -31,6 +31,7 @@ def test_the_table_has_a_row_a_readout_and_side(results):
     assert first["Readout"].text == "top-1 confidence"
     assert (first["Speed-up"].text, first["Speed-up"].interval) == ("1.77", "[1.67, 1.87]")
     assert first["Ideal"].text == "2.02"
+    assert first["To long rows, %"].text == "1.2"
     assert first["To the rest, %"].text == "−2.4"
     assert first["FLOPs, % of full"].text == "50"
     assert first["Exits that differ"].text == "3 of 2,000"

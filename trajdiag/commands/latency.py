@@ -24,6 +24,7 @@ _SAVED = (
     ("speedup/share-of-ideal", "of ideal %", 100, 0),
     ("lost/fixed", "lost to fixed %", 100, 1),
     ("lost/readout", "to readout %", 100, 1),
+    ("lost/rows", "to long rows %", 100, 1),
     ("lost/rest", "to the rest %", 100, 1),
     ("differing/depth", "exits unlike offline", 1, 0),
 )

@@ -24,7 +24,7 @@ from trajdiag.errors import ConfigError, UnknownNameError
 from trajdiag.metrics.bootstrap import Resample, interval
 from trajdiag.metrics.frontier import exit_depth, right_at
 from trajdiag.metrics.risk_control import group_weights
-from trajdiag.names import require_options
+from trajdiag.names import checked_options
 from trajdiag.readout import Readout, list_readouts
 from trajdiag.readout_registry import EXPECTED, READOUTS
 from trajdiag.scoring.samples import Sample, outcomes
@@ -43,7 +43,7 @@ def choose_threshold(
     threshold does what is asked (a risk is always reached: running to the last loop has none),
     UnknownNameError for a readout that the store does not have, StoreError without val or test.
     """
-    require_options("choose_threshold", TargetConfig, options)
+    options = checked_options("choose_threshold", TargetConfig, options)
     config = TargetConfig(**options)
     found, missed = choose_thresholds(open_store(store, config.cache_dir), [readout], config)
     if missed:

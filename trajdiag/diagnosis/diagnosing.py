@@ -16,7 +16,7 @@ from trajdiag.diagnosis.replicas import replica_groups, replica_rows
 from trajdiag.diagnosis.verdict import verdict
 from trajdiag.errors import ConfigError, UnknownNameError
 from trajdiag.metrics.attribution import PARTS
-from trajdiag.names import require_options
+from trajdiag.names import checked_options
 from trajdiag.readout import list_readouts
 from trajdiag.results import DiagnosisRow, QualityRow, ReliabilityRow, Results
 from trajdiag.scoring.evaluation import Scored
@@ -82,7 +82,9 @@ def diagnose(
     DiagnoseConfig, errors those of `score`; ConfigError where the reference shares its task with no
     other store.
     """
-    require_options("diagnose", DiagnoseConfig, options, "reference", "command", "progress")
+    options = checked_options(
+        "diagnose", DiagnoseConfig, options, "reference", "command", "progress"
+    )
     config = DiagnoseConfig(**options)
     opened = open_stores(stores, config.cache_dir)
     wanted = None

@@ -9,7 +9,7 @@ from trajdiag.extraction.plan import AnyTask
 from trajdiag.extraction.ray_launcher import extract_on_ray
 from trajdiag.models.base import LoopedModel
 from trajdiag.models.own import require_model
-from trajdiag.names import require_options
+from trajdiag.names import checked_options
 from trajdiag.progress import Progress
 from trajdiag.store.opening import existing_record
 from trajdiag.store.reader import Store
@@ -30,7 +30,7 @@ def extract(
     things themselves. Raises a TrajdiagError for whatever stops it; every block written until then
     is kept, and the same call goes on from there.
     """
-    require_options("extract", ExtractConfig, options, "progress")
+    options = checked_options("extract", ExtractConfig, options, "progress")
     given_model = None if isinstance(model, str | os.PathLike) else require_model(model)
     given_task = None if task is None or isinstance(task, str) else task
     if given_task is not None:

@@ -8,7 +8,7 @@ from trajdiag.cachedir import gates_folder
 from trajdiag.errors import ConfigError
 from trajdiag.gates.config import FitGateConfig
 from trajdiag.gates.gate import CONFIG, Gate, read_gate
-from trajdiag.names import require_options
+from trajdiag.names import checked_options
 from trajdiag.store.reader import Store, open_store
 
 
@@ -24,7 +24,7 @@ def fit_gate(
     The store is only read. A gate of the same options and store is loaded instead of fitted again;
     raises ConfigError listing the differing options where the name is taken by another.
     """
-    require_options("fit_gate", FitGateConfig, options, "progress")
+    options = checked_options("fit_gate", FitGateConfig, options, "progress")
     config = FitGateConfig(**options)
     config.require_used()
     store = open_store(store, config.cache_dir)

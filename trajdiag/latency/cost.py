@@ -48,16 +48,29 @@ class Lost:
     """What is paid whatever the depth, and so not saved."""
     reading: float
     """Computing the readout's value."""
+    rows: float
+    """Tokens that run more loops than examples do: those of long rows that leave late, and of rows
+    that run on until their last example has left."""
     rest: float
-    """All else: dropping and taking rows, rows that run on beside others, smaller batches."""
+    """All else: dropping and taking rows, smaller batches."""
 
 
 def lost_time(
-    cost: Cost, full: float, live: float, *, depth: float, loops: int, readings: float
+    cost: Cost,
+    full: float,
+    live: float,
+    *,
+    depth: float,
+    token_depth: float,
+    loops: int,
+    readings: float,
 ) -> Lost:
-    """What a live run of `live` units of time an example, at mean depth `depth` of `loops` and with
-    so many `readings` an example, loses against `full` x depth / loops."""
+    """What a live run of `live` units of time an example, at mean depth `depth` of `loops` by
+    example and `token_depth` by token, and with so many `readings` an example, loses against
+    `full` x depth / loops."""
     whole = live / full - depth / loops
     fixed = cost.fixed * (1 - depth / loops) / full
     reading = cost.reading * readings / full
-    return Lost(whole=whole, fixed=fixed, reading=reading, rest=whole - fixed - reading)
+    rows = cost.loop * (token_depth - depth) / full
+    rest = whole - fixed - reading - rows
+    return Lost(whole=whole, fixed=fixed, reading=reading, rows=rows, rest=rest)

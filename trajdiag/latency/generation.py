@@ -20,7 +20,7 @@ from trajdiag.models.base import LoopedModel
 from trajdiag.models.ouro import OuroModel
 from trajdiag.models.own import require_model
 from trajdiag.models.registry import load_model
-from trajdiag.names import require_kind, require_options
+from trajdiag.names import checked_options, require_kind
 
 NEVER = "never"
 
@@ -100,7 +100,7 @@ def generate(
     Raises ConfigError for another family, for prompts and options that cannot be run, and without a
     threshold; what `live_rule` and `saved_rule` do; NonFiniteError naming prompt, position, loop.
     """
-    require_options("generate", GenerateConfig, options)
+    options = checked_options("generate", GenerateConfig, options)
     config = GenerateConfig(**options)
     looped = _model(model, config)
     rule = _rule(looped, config)

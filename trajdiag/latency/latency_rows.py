@@ -87,6 +87,7 @@ def latency_rows(measured: Measured, store: str, device: str) -> list[LatencyRow
     add("compactions", "times", live.compactions)
     add("refills", "times", live.refills)
     add("depth", "loops", measured.depth)
+    add("depth/tokens", "loops", measured.token_depth)
     add("depth/offline", "loops", float(offline.depth.mean()))
     add("accuracy", "share", float((live.prediction == offline.target).mean()))
     add("accuracy/offline", "share", float((offline.prediction == offline.target).mean()))
@@ -134,6 +135,7 @@ _LOST: dict[str, Callable[[Lost], float]] = {
     "lost": lambda lost: lost.whole,
     "lost/fixed": lambda lost: lost.fixed,
     "lost/readout": lambda lost: lost.reading,
+    "lost/rows": lambda lost: lost.rows,
     "lost/rest": lambda lost: lost.rest,
 }
 _COST: dict[str, Callable[[Cost], float]] = {

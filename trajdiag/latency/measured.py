@@ -48,6 +48,8 @@ class Measured:
     """[example]: at the last loop."""
     readings: float
     """How often the live run needed the readout's value, by example."""
+    token_depth: float
+    """The loops that a token runs, on average."""
     full_flops: Flops
     live_flops: Flops
     full_seconds: NDArray[np.float64]
@@ -107,7 +109,13 @@ class Measured:
 
     def _lost(self, cost: Cost, full: float, live: float) -> Lost:
         return lost_time(
-            cost, full, live, depth=self.depth, loops=self.loops, readings=self.readings
+            cost,
+            full,
+            live,
+            depth=self.depth,
+            token_depth=self.token_depth,
+            loops=self.loops,
+            readings=self.readings,
         )
 
     def said(self) -> list[str]:

@@ -19,7 +19,7 @@ from trajdiag.latency.side_by_side import Side, measure_side
 from trajdiag.latency.timing import device_name
 from trajdiag.models.base import LoopedModel
 from trajdiag.models.own import require_model
-from trajdiag.names import require_options
+from trajdiag.names import checked_options
 from trajdiag.progress import Progress
 from trajdiag.results import LatencyRow, Results
 from trajdiag.store.reader import Store, open_store
@@ -48,7 +48,7 @@ def measure_latency(
     offline differ. Raises what `reopen` and `choose` do, ConfigError for a readout that cannot be
     run live and for a device that cannot run it, NonFiniteError for NaN in a live state.
     """
-    require_options("measure_latency", LatencyConfig, options, "progress")
+    options = checked_options("measure_latency", LatencyConfig, options, "progress")
     config = LatencyConfig(
         readout=_names(readout),
         threshold=_numbers(threshold),

@@ -103,6 +103,7 @@ def measure_side(
                 offline=offline[number],
                 full_prediction=full_prediction,
                 readings=float(readings_by(rule, found[number].exit_depth).mean()),
+                token_depth=token_depth(side.work, found[number].exit_depth),
                 full_flops=full_flops,
                 live_flops=live_flops[number],
                 full_seconds=of_example["full", 0, loops],
@@ -142,6 +143,14 @@ def readings_by(rule: LiveRule, depth: NDArray[np.integer] | int) -> NDArray[np.
         return np.zeros_like(depth, np.int64)
     last = np.minimum(depth, rule.loops - 1)
     return np.maximum(0, last - rule.meter.first_read + 1).astype(np.int64)
+
+
+def token_depth(work: Work, depth: NDArray[np.integer]) -> float:
+    """The loops that a token of `work` runs on average, where examples leave at `depth` [example]:
+    all rows of a unit run until its last example has left."""
+    of_unit = np.maximum.reduceat(depth, work.unit_examples[:-1])
+    of_row = np.repeat(of_unit, np.diff(work.unit_rows))
+    return float(np.average(of_row, weights=work.row_length))
 
 
 def _never_crossed(rule: LiveRule) -> LiveRule:

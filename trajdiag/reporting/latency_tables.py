@@ -27,8 +27,9 @@ _NOTE = (
     "Speed-up: the time of full depth by that of the readout run live, with the quartiles of the "
     "repeats; ideal: the number of loops by the mean exit depth. Lost is what the live run takes "
     "beyond the ideal, in percent of full depth’s time: to what is paid whatever the depth, to "
-    "computing the readout, and to the rest (dropping and taking rows, smaller batches), which may "
-    "be negative. Exits differ from the store’s where last bits decide."
+    "computing the readout, to long rows that leave late or run until their last example has left, "
+    "and to the rest (dropping and taking rows, smaller batches), which may be negative. Exits "
+    "differ from the store’s where last bits decide."
 )
 _CONTEXT_NOTE = (
     "Text decoded token by token, with a cache of keys and values per loop; speed-up is over "
@@ -82,7 +83,7 @@ def _table(board: Board, store: str, lines: Mapping[Line, Cells]) -> Table:
             Cell(text=_fixed(_value(cells, "speedup/ideal"))),
             *[
                 Cell(text=percent(_value(cells, f"lost/{part}")))
-                for part in ("fixed", "readout", "rest")
+                for part in ("fixed", "readout", "rows", "rest")
             ],
             Cell(text=plain(_value(cells, "cost/loop"))),
             Cell(text=percent(_flops(cells), 0)),
@@ -103,6 +104,7 @@ def _table(board: Board, store: str, lines: Mapping[Line, Cells]) -> Table:
             "Ideal",
             "Lost to fixed cost, %",
             "To the readout, %",
+            "To long rows, %",
             "To the rest, %",
             "A loop, ms",
             "FLOPs, % of full",

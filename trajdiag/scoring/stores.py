@@ -13,7 +13,7 @@ import numpy as np
 from trajdiag.bound.rules import Rule
 from trajdiag.errors import ConfigError, UnknownNameError
 from trajdiag.metrics.bootstrap import LEFT_OUT, Estimate, Resample
-from trajdiag.names import require_kind, require_options
+from trajdiag.names import checked_options, require_kind
 from trajdiag.ray_cluster import require_ray
 from trajdiag.readout import FIXED, Readout, absence, bound, list_readouts, oracles
 from trajdiag.results import Results
@@ -138,7 +138,7 @@ def score(
     made again in each resample. Raises StoreError for a store without val or test examples,
     UnknownNameError for a name that nothing bears.
     """
-    require_options("score", ScoreConfig, options, "command")
+    options = checked_options("score", ScoreConfig, options, "command")
     config = ScoreConfig(**options)
     found = open_stores(stores, config.cache_dir)
     return tables(score_stores(found, config, launcher=config.launcher), config, command)

@@ -10,7 +10,7 @@ from typing import Any
 
 from trajdiag.cachedir import STORE_SUFFIX, stores_folder
 from trajdiag.errors import ConfigError, UnknownNameError
-from trajdiag.names import require_name, require_options
+from trajdiag.names import checked_options, require_name
 from trajdiag.store.arrays_file import open_arrays
 from trajdiag.store.from_arrays import from_arrays
 from trajdiag.store.reader import Store
@@ -84,7 +84,7 @@ def import_arrays(
     are stored column by column. Raises what `from_arrays` does, ConfigError for a file that cannot
     be read or lacks an array, and UnknownNameError for a name in `options` that the file lacks.
     """
-    require_options("import", ImportConfig, options, "progress")
+    options = checked_options("import", ImportConfig, options, "progress")
     config = ImportConfig(**options)
     if not os.fspath(file):
         raise ConfigError("name a file to import")

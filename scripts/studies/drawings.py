@@ -7,6 +7,7 @@ from studies.ledger import Ledger
 from studies.tables import best_signal
 
 from trajdiag.reporting import curves
+from trajdiag.reporting.axes_svg import panel_of
 from trajdiag.reporting.canvas import blank, corner, loop_axis, percent_ticks, style
 from trajdiag.reporting.curves import Curve
 from trajdiag.reporting.names import readout_label
@@ -14,7 +15,7 @@ from trajdiag.reporting.numerals import loops, metric_text, percent
 from trajdiag.reporting.palette import light, readout_roles
 from trajdiag.reporting.part_names import REGRET_PARTS, part_label
 from trajdiag.reporting.regret_bars import Amount, Regret, height_of, regrets
-from trajdiag.reporting.svg import WIDTH, Figure, Key, Panel, Row, panel_of, standalone
+from trajdiag.reporting.svg import WIDTH, Figure, Key, Panel, Row, standalone
 
 SHADES = ("native", "entropy", "kl_current_previous", "hidden_displacement", "bound", "oracle")
 """Roles that lines of different settings are drawn in."""

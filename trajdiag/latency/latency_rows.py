@@ -5,7 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
+from trajdiag.latency.agreement import Agreement
 from trajdiag.latency.chosen import Chosen
 from trajdiag.latency.context import MeasuredContext
 from trajdiag.latency.cost import Cost, Lost
@@ -63,13 +65,8 @@ def latency_rows(measured: Measured, store: str, device: str) -> list[LatencyRow
         examples=measured.examples,
     )
     add = rows.add
-    live, offline, agreement = measured.live, measured.offline, measured.agreement
-    speedup, ideal = measured.speedup, measured.ideal
-    add("full", "ms", _scaled(span(measured.full_seconds), 1e3))
-    add("live", "ms", _scaled(span(measured.live_seconds), 1e3))
-    add("speedup", "ratio", speedup)
-    add("speedup/ideal", "ratio", ideal)
-    add("speedup/share-of-ideal", "share", _scaled(speedup, 1 / ideal))
+    live = measured.live
+    _add_speed(rows, measured)
     for name, of in _LOST.items():
         add(name, "share of full", _around(of(measured.lost), [of(x) for x in measured.losses]))
     for name, of in _COST.items():
@@ -88,13 +85,9 @@ def latency_rows(measured: Measured, store: str, device: str) -> list[LatencyRow
     add("refills", "times", live.refills)
     add("depth", "loops", measured.depth)
     add("depth/tokens", "loops", measured.token_depth)
-    add("depth/offline", "loops", float(offline.depth.mean()))
-    add("accuracy", "share", float((live.prediction == offline.target).mean()))
-    add("accuracy/offline", "share", float((offline.prediction == offline.target).mean()))
-    add("accuracy/full", "share", float((measured.full_prediction == offline.target).mean()))
-    add("differing/depth", "examples", agreement.depth)
-    add("differing/prediction", "examples", agreement.prediction)
-    add("differing/distance", measured.chosen.readout.unit, agreement.distance)
+    add("depth/offline", "loops", float(measured.offline.depth.mean()))
+    _add_accuracy(rows, live.prediction, measured)
+    _add_differing(rows, measured.agreement)
     return rows.found
 
 
@@ -109,26 +102,45 @@ def context_rows(measured: MeasuredContext, store: str, device: str) -> list[Lat
         examples=len(measured.decoded.exit_depth),
     )
     add = rows.add
-    decoded, offline, unlike = measured.decoded, measured.offline, measured.unlike_offline
-    speedup, ideal = measured.speedup, measured.ideal
-    add("full", "ms", _scaled(span(measured.full_seconds), 1e3))
-    add("live", "ms", _scaled(span(measured.live_seconds), 1e3))
-    add("speedup", "ratio", speedup)
-    add("speedup/ideal", "ratio", ideal)
-    add("speedup/share-of-ideal", "share", _scaled(speedup, 1 / ideal))
+    decoded = measured.decoded
+    _add_speed(rows, measured)
     add("tokens", "tokens", decoded.tokens)
     add("loops-run", "loops", decoded.loops_run)
     add("depth", "loops", float(decoded.exit_depth.mean()))
     add("depth/tokens", "loops", decoded.depth)
-    add("depth/offline", "loops", float(offline.depth.mean()))
-    add("accuracy", "share", float((decoded.prediction == offline.target).mean()))
-    add("accuracy/offline", "share", float((offline.prediction == offline.target).mean()))
-    add("accuracy/full", "share", float((measured.full_prediction == offline.target).mean()))
+    add("depth/offline", "loops", float(measured.offline.depth.mean()))
+    _add_accuracy(rows, decoded.prediction, measured)
     add("agreement", "share", measured.agreement)
-    add("differing/depth", "examples", unlike.depth)
-    add("differing/prediction", "examples", unlike.prediction)
-    add("differing/distance", measured.chosen.readout.unit, unlike.distance)
+    _add_differing(rows, measured.unlike_offline)
     return rows.found
+
+
+def _add_speed(rows: Rows, measured: Measured | MeasuredContext) -> None:
+    speedup, ideal = measured.speedup, measured.ideal
+    rows.add("full", "ms", _scaled(span(measured.full_seconds), 1e3))
+    rows.add("live", "ms", _scaled(span(measured.live_seconds), 1e3))
+    rows.add("speedup", "ratio", speedup)
+    rows.add("speedup/ideal", "ratio", ideal)
+    rows.add("speedup/share-of-ideal", "share", _scaled(speedup, 1 / ideal))
+
+
+def _add_accuracy(
+    rows: Rows, prediction: NDArray[np.int64], measured: Measured | MeasuredContext
+) -> None:
+    offline = measured.offline
+    for metric, predicted in (
+        ("accuracy", prediction),
+        ("accuracy/offline", offline.prediction),
+        ("accuracy/full", measured.full_prediction),
+    ):
+        rows.add(metric, "share", float((predicted == offline.target).mean()))
+
+
+def _add_differing(rows: Rows, found: Agreement) -> None:
+    """Live against offline."""
+    rows.add("differing/depth", "examples", found.depth)
+    rows.add("differing/prediction", "examples", found.prediction)
+    rows.add("differing/distance", rows.chosen.readout.unit, found.distance)
 
 
 _LOST: dict[str, Callable[[Lost], float]] = {

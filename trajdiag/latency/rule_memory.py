@@ -21,15 +21,16 @@ class RuleMemory:
     rule: LiveRule
     table: Tensor
     """float64 [example, loop, width]: what the meter has kept."""
-    window: dict[str, list[Tensor]]
-    """The last loops' readings, [example, ...], by name; empty before the first."""
+    before: dict[str, list[Tensor]]
+    """The readings of the last loops that the next one's are seen beside, [example, ...], by name;
+    empty before the first."""
 
     @classmethod
     def of(cls, rule: LiveRule, examples: int, device: torch.device) -> "RuleMemory":
         """Nothing, yet."""
         shape = examples, rule.loops, rule.meter.width
         table = torch.zeros(shape, dtype=torch.float64, device=device)
-        return cls(rule=rule, table=table, window={})
+        return cls(rule=rule, table=table, before={})
 
     def reads(self, loop: np.ndarray | int) -> np.ndarray:
         """bool, as `loop`: whether the rule reads the loops with these numbers, which the last of
@@ -41,10 +42,12 @@ class RuleMemory:
         """Take in the readings, [example, ...] by name, of the loops int64 [example] at which the
         examples stand, and say which of them are to leave there."""
         meter = self.rule.meter
+        window = {}
         for name, latest in readings.items():
-            before = self.window.get(name) or [torch.zeros_like(latest)] * meter.window
-            self.window[name] = [*before[1:], latest]
-        kept = meter.keep(self.window, self.table, loop)
+            before = self.before.get(name) or [torch.zeros_like(latest)] * (meter.window - 1)
+            window[name] = [*before, latest]
+            self.before[name] = window[name][1:]
+        kept = meter.keep(window, self.table, loop)
         self.table[torch.arange(len(loop), device=loop.device), loop - 1] = kept
         # all that the host has to know of the loop, in one copy
         crosses = self.rule.crosses(self.table, loop)
@@ -54,8 +57,8 @@ class RuleMemory:
 
     def take(self, examples: Tensor) -> "RuleMemory":
         """The memory of these examples alone, int64 [example]."""
-        window = {name: [x[examples] for x in loops] for name, loops in self.window.items()}
-        return RuleMemory(rule=self.rule, table=self.table[examples], window=window)
+        before = {name: [x[examples] for x in loops] for name, loops in self.before.items()}
+        return RuleMemory(rule=self.rule, table=self.table[examples], before=before)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,12 +74,12 @@ class Seen:
 def join_memories(memories: Sequence[RuleMemory]) -> RuleMemory:
     """One memory of all their examples, of one rule."""
     first = memories[0]
-    window = {
+    before = {
         name: [torch.cat(loops) for loops in zip(*_filled(memories, name), strict=True)]
-        for name in first.window
+        for name in first.before
     }
     table = torch.cat([memory.table for memory in memories])
-    return RuleMemory(rule=first.rule, table=table, window=window)
+    return RuleMemory(rule=first.rule, table=table, before=before)
 
 
 def finite(values: Tensor) -> Tensor:
@@ -93,9 +96,9 @@ def not_finite(reading: str, whose: str, loop: int) -> NonFiniteError:
 
 
 def _filled(memories: Sequence[RuleMemory], name: str) -> list[list[Tensor]]:
-    """Each memory's window of a reading, zeros where it has none yet."""
-    like = memories[0].window[name]
+    """Each memory's readings of a name, zeros where it has none yet."""
+    like = memories[0].before[name]
     return [
-        memory.window.get(name) or [x.new_zeros(len(memory.table), *x.shape[1:]) for x in like]
+        memory.before.get(name) or [x.new_zeros(len(memory.table), *x.shape[1:]) for x in like]
         for memory in memories
     ]

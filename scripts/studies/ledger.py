@@ -103,10 +103,6 @@ class Ledger:
             and all(setting[name] == value for name, value in wanted.items())
         ]
 
-    def gateless(self, task: str) -> list[str]:
-        """Keys of the settings that train no gate: the last loop alone, then fixed priors."""
-        return self.settings(task, objective="final") + self.settings(task, objective="fixed")
-
     def readouts(self, key: str) -> Sequence[str]:
         """All that were scored on a setting."""
         return list(self.study["numbers"].get(key, {}))

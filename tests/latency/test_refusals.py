@@ -2,7 +2,6 @@
 
 import shutil
 
-import numpy as np
 import pytest
 import torch
 
@@ -73,18 +72,6 @@ def test_a_split_that_the_store_lacks_is_refused(home):
     store = trajdiag.extract(Spiral(loops=4), task, store=str(home / "nofit.zarr"))
     with pytest.raises(UnknownNameError, match=r"split of store nofit: 'fit'; existing: test, val"):
         measure(store, home, "entropy", 0.5, task=task, split="fit")
-
-
-def test_arrays_of_another_program_have_no_model_to_run(home):
-    rng = np.random.default_rng(0)
-    store = trajdiag.from_arrays(
-        home / "arrays.zarr",
-        rng.normal(size=(90, 3, 4)).astype("float32"),
-        rng.normal(size=(90, 3, 5)).astype("float32"),
-        rng.integers(0, 5, 90),
-    )
-    with pytest.raises(ConfigError, match=r"arrays was made of arrays, .* extract a store with it"):
-        measure(store, home, model=None)
 
 
 def test_a_store_of_another_model_is_refused(spiral, home):

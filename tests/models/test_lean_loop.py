@@ -89,3 +89,24 @@ def test_gradients_still_flow_from_a_batch_begun_without_them():
         state = model.begin(tokens(1, 90))
     model.hidden(model.step(state)).sum().backward()
     assert all(layer.mlp.down_proj.weight.grad is not None for layer in model.decoder.model.layers)  # pyright: ignore
+
+
+def test_rows_padded_on_the_left_may_join_rows_that_are_not():
+    model = as_model(random_decoder())
+    # the first of three, whose memory the three that are joined fit into
+    several, short = tokens(3, 90), tokens(2, 60)
+    plain = several[:1]
+    padded, mask = torch.full((2, 90), 7), torch.zeros(2, 90, dtype=torch.int64)
+    padded[:, 30:], mask[:, 30:] = short, 1
+    with torch.inference_mode():
+        states = [
+            model.take(model.step(model.begin(several)), torch.tensor([0])),
+            model.step(model.begin(padded, mask)),
+        ]
+        for order in ([0, 1], [1, 0]):
+            together = model.hidden(model.step(model.join([states[i] for i in order])))
+            first, second = together.split([[1, 2][i] for i in order])
+            got = dict(zip(order, (first, second), strict=True))
+            for number, ids, real in ((0, plain, slice(0, 90)), (1, short, slice(30, 90))):
+                alone = model.hidden(model.step(model.step(model.begin(ids))))
+                torch.testing.assert_close(got[number][:, real], alone, rtol=0, atol=1e-4)

@@ -198,7 +198,7 @@ def _of_profile(profile: Sequence[Mapping[str, Any]]) -> Iterable[tuple[str, str
     difficulty."""
     exits: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
     examples: dict[str, dict[float, int]] = defaultdict(dict)
-    last = max((row["loop"] for row in profile), default=0)
+    last = max((row["loop"] for row in profile if row["quantity"] == "accuracy"), default=0)
     for row in profile:
         if row["quantity"] == "exits":
             exits[row["readout"]][row["loop"]] += row["value"] * row["n"]

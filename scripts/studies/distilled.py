@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from studies.runs import LONGER, Run, cpu_seconds
 from studies.settings import Scale
 
@@ -22,6 +23,10 @@ COMPARED = (
     *("swap/total", "swap/trajectory", "swap/readout", "swap/interaction"),
     *("frozen-fit/area", "accuracy@equal-depth"),
 )
+DRAWN_READOUTS = ("entropy", "top1", "logit_margin", "native", "mlp-ponder", "oracle")
+"""Those whose curve may be in the page's figure."""
+STEP = 0.1
+"""Loops between two points of a curve."""
 FINDINGS = ("gate-collapsed", "overthinking", "misordered", "trajectory-bound", "chance")
 
 
@@ -32,6 +37,7 @@ def distil(
     by_store = _by_store(results)
     settings = {}
     numbers: dict[str, dict[str, Any]] = {}
+    curves: dict[str, dict[str, list[float]]] = {}
     for study in scale.tasks:
         for setting in study.settings:
             stores = [run.name for run in runs if (run.task, run.setting) == (study.task, setting)]
@@ -49,6 +55,8 @@ def distil(
                 "finished": len(stores),
             }
             numbers[key] = _over_seeds(results, by_store, stores)
+            if setting in (study.six or study.settings):
+                curves[key] = _curves(by_store, stores)
             if setting in study.longer:
                 longer = [name + LONGER for name in stores]
                 numbers[f"{study.task}{LONGER}/{setting.name}"] = _over_seeds(
@@ -62,6 +70,7 @@ def distil(
         "failed": dict(sorted(failed.items())),
         "findings": _findings(results),
         "numbers": {key: value for key, value in numbers.items() if value},
+        "curves": {key: value for key, value in curves.items() if value},
         "timings": {"live": _live(results), "cpu_seconds": _spent(runs, root)},
     }
 
@@ -70,12 +79,13 @@ def text_of(study: Mapping[str, Any]) -> str:
     """The study as JSON, a readout a line."""
     printed = {key: _json(value) for key, value in study.items()}
     printed["settings"] = _block({name: _json(s) for name, s in study["settings"].items()})
-    printed["numbers"] = _block(
-        {
-            name: _block({readout: _json(found) for readout, found in readouts.items()})
-            for name, readouts in study["numbers"].items()
-        }
-    )
+    for part in ("numbers", "curves"):
+        printed[part] = _block(
+            {
+                name: _block({readout: _json(found) for readout, found in readouts.items()})
+                for name, readouts in study[part].items()
+            }
+        )
     return _block(printed) + "\n"
 
 
@@ -193,6 +203,28 @@ def _test_chosen(frontier: Sequence[Mapping[str, Any]]) -> Iterable[tuple[str, s
             yield readout, f"depth@{percent}/test-chosen", min(depths, default=None)
 
 
+def _curves(
+    by_store: Mapping[str, Mapping[str, Any]], stores: Sequence[str]
+) -> dict[str, list[float]]:
+    """By readout the accuracy at mean depths 1, 1 + STEP, .. T: that of each seed lies on the line
+    between the nearest two points of its frontier, and the mean over seeds is taken."""
+    found: dict[str, list[float]] = {}
+    for readout in DRAWN_READOUTS:
+        lines = []
+        for store in stores:
+            frontier = by_store[store]["frontier"]
+            loops = max((r["depth"] for r in frontier if r["readout"] == "fixed"), default=1)
+            points = sorted(
+                (r["depth"], r["accuracy"]) for r in frontier if r["readout"] == readout
+            )
+            if points:
+                depth = np.linspace(1, loops, round((loops - 1) / STEP) + 1)
+                lines.append(np.interp(depth, *zip(*points, strict=True)))
+        if lines:
+            found[readout] = [_rounded(value) for value in np.mean(lines, axis=0).tolist()]
+    return found
+
+
 def _of_profile(profile: Sequence[Mapping[str, Any]]) -> Iterable[tuple[str, str, float | None]]:
     """The share of examples at the commonest exit loop, and the last loop's accuracy by
     difficulty."""
@@ -223,7 +255,7 @@ def _entry(
     return [*(_rounded(x) for x in (value, low, high)), reached, n, how]
 
 
-def _rounded(value: float | None) -> float | None:
+def _rounded(value: float | None) -> Any:
     return None if value is None else round(value, 5) + 0.0
 
 

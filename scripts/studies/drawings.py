@@ -29,7 +29,7 @@ def figures(ledger: Ledger) -> Mapping[str, str]:
 
 
 def depth_figure(ledger: Ledger) -> Figure:
-    """Accuracy within a budget of mean depth, on each of the six trajectories."""
+    """Accuracy by mean depth, on each of the six trajectories."""
     rows = []
     for task in ledger.study["sizes"]:
         keys = ledger.settings(task, six=True) or ledger.settings(task)
@@ -37,7 +37,7 @@ def depth_figure(ledger: Ledger) -> Figure:
         rows.append(Row(title=task, panels=panels))
     return Figure(
         name="depth",
-        title="Accuracy within a budget of mean depth, mean over seeds",
+        title="Accuracy by mean exit depth, mean over seeds",
         caption="",
         rows=tuple(row for row in rows if row.panels),
         columns=3,
@@ -48,19 +48,17 @@ def _depth_panel(ledger: Ledger, key: str) -> Panel:
     signal = best_signal(ledger, key) or "entropy"
     shown = [signal, "native", "mlp-ponder", "fixed", "oracle"]
     roles = readout_roles([*shown, "linear-ponder"])
+    most = ledger.loops(key.partition("/")[0])
     drawn = {}
     for name in shown:
-        curve, chosen = _budgets(ledger, key, name), _chosen(ledger, key, name)
-        points = list(enumerate(curve, 1))
-        if chosen and name != "fixed":
-            points = sorted([*points, chosen])
-        if curve:
+        line = _forced(ledger, key) if name == "fixed" else ledger.curve(key, name)
+        if line:
             drawn[name] = Curve(
                 label=readout_label(name),
                 role=roles[name],
-                depth=np.array([depth for depth, _ in points]),
-                accuracy=np.array([accuracy for _, accuracy in points]),
-                chosen=chosen,
+                depth=np.linspace(1, most, len(line)),
+                accuracy=np.array(line),
+                chosen=_chosen(ledger, key, name),
                 main=True,
             )
     lowest = min((c.accuracy.min() for c in drawn.values()), default=0.0)
@@ -70,24 +68,26 @@ def _depth_panel(ledger: Ledger, key: str) -> Panel:
         [curve for name, curve in drawn.items() if name not in ("fixed", "oracle")],
         drawn.get("fixed"),
         [drawn["oracle"]] if "oracle" in drawn else [],
-        ledger.loops(key.partition("/")[0]),
+        most,
         max(0.0, float(np.floor(10 * lowest - 0.2) / 10)),
     )
     ax.set_xlabel("mean exit depth (loops)")
     alt = "; ".join(
         f"{c.label}: "
         + ", ".join(
-            f"{percent(a)}% at {loops(d)}" for d, a in zip(c.depth, c.accuracy, strict=True)
+            f"{percent(a)}% at {loops(d)}"
+            for d, a in zip(c.depth, c.accuracy, strict=True)
+            if float(d).is_integer()
         )
         for c in drawn.values()
     )
     return panel_of(ax, name=f"study-{key}", title=ledger.label(key), alt=alt)
 
 
-def _budgets(ledger: Ledger, key: str, readout: str) -> list[float]:
-    what = "loop" if readout == "fixed" else "depth"
+def _forced(ledger: Ledger, key: str) -> list[float]:
+    """The accuracy of each loop."""
     found: list[float] = []
-    while number := ledger.number(key, readout, f"accuracy@{what}={len(found) + 1}"):
+    while number := ledger.number(key, "fixed", f"accuracy@loop={len(found) + 1}"):
         if number.value is None:
             break
         found.append(number.value)
@@ -133,7 +133,7 @@ def _regret(ledger: Ledger, key: str) -> Regret | None:
         return None
     parts = [amount(part, role) for part, role in REGRET_PARTS.items()]
     return Regret(
-        label=ledger.label(key).replace(" gate,", "").replace(", β", " β"),
+        label=ledger.label(key).replace(" gate,", "").replace(", β", " β").replace("etric", "."),
         under="native gate, mean over seeds",
         unit="points",
         total=total,
@@ -172,7 +172,7 @@ def _states_panel(ledger: Ledger) -> Panel | None:
         *ledger.settings("mano", objective="final"),
         *ledger.settings("mano", objective="fixed"),
     ]
-    lines = {key: _budgets(ledger, key, "fixed") for key in keys}
+    lines = {key: _forced(ledger, key) for key in keys}
     lines = {key: line for key, line in lines.items() if line}
     if not lines:
         return None

@@ -80,6 +80,10 @@ class Ledger:
             drawn=how == "drawn",
         )  # fmt: skip
 
+    def curve(self, key: str, readout: str) -> list[float]:
+        """Accuracy at evenly spaced mean depths from 1 to T; empty where there is none."""
+        return self.study["curves"].get(key, {}).get(readout, [])
+
     def text(
         self,
         key: str | None,

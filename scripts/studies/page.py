@@ -14,7 +14,7 @@ from studies.paper import SOURCE
 from studies.weak_points import weak_points
 
 FIGURES = {
-    "study-depth.svg": "Accuracy within a budget of mean depth, a panel a trajectory",
+    "study-depth.svg": "Accuracy by mean exit depth, a panel a trajectory",
     "study-regret.svg": "The regret of every jointly trained gate, split into its parts",
     "study-states.svg": "Accuracy of each loop by prior, and where gates leave by beta",
 }

@@ -76,13 +76,14 @@ def readouts(area: float, depth: Entry, own: bool) -> dict[str, dict[str, Entry]
 
 
 def study() -> dict[str, Any]:
-    settings, numbers = {}, {}
+    settings, numbers, curves = {}, {}, {}
     for task in ("mano", "parity"):
         for each in SIX:
             key = f"{task}/{each.name}"
             settings[key] = setting(task, each)
             depth = drawn(2.0, 1.9, 2.1)
             numbers[key] = readouts(0.9, depth, own=each.objective == "joint")
+            curves[key] = {"entropy": [0.7 + 0.005 * i for i in range(41)]}
     size = {
         "loops": 5,
         "layers": 1,
@@ -109,5 +110,6 @@ def study() -> dict[str, Any]:
         "failed": {},
         "findings": {code: {} for code in codes},
         "numbers": numbers,
+        "curves": curves,
         "timings": {"live": [], "cpu_seconds": {}},
     }

@@ -122,3 +122,19 @@ def test_the_text_is_the_same_json_with_a_readout_a_line():
     text = text_of(study)
     assert json.loads(text) == study
     assert any(line.startswith('"entropy": {') for line in text.splitlines())
+
+
+def test_a_curve_is_the_mean_over_seeds_of_lines_between_the_points_of_the_frontier():
+    def point(store: str, readout: str, depth: float, accuracy: float) -> dict[str, Any]:
+        return {"store": store, "readout": readout, "depth": depth, "accuracy": accuracy}
+
+    first, second = STORES
+    frontier = [
+        *(point(store, "fixed", depth, 0.0) for store in STORES for depth in (1.0, 2.0)),
+        *(point(first, "entropy", 1.0, 0.0), point(first, "entropy", 2.0, 1.0)),
+        *(point(second, "entropy", 1.5, 1.0), point(second, "entropy", 1.0, 0.5)),
+    ]
+    study = distil(rows(frontier=frontier), SCALE, RUNS, {}, None)
+    # the second seed's frontier ends at 1.5 loops, and is flat from there on
+    expected = [(t + min(0.5 + t, 1.0)) / 2 for t in (i / 10 for i in range(11))]
+    assert study["curves"]["mano/fixed-uniform"] == {"entropy": pytest.approx(expected)}

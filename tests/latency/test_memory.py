@@ -29,17 +29,20 @@ class Held:
         self.model, self.most, self.seen = model, most, []
         real = getattr(model, method)
 
-        def limited(state):
-            tokens = sum(map(self.tokens, state)) if method == "join" else self.tokens(state)
+        def limited(given):
+            tokens = sum(map(self.tokens, given)) if method == "gather" else self.tokens((given,))
             self.seen.append(tokens)
             if tokens > most:
                 raise torch.OutOfMemoryError("CUDA out of memory")
-            return real(state)
+            return real(given)
 
         monkeypatch.setattr(model, method, limited)
 
-    def tokens(self, state) -> int:
-        return self.model.hidden(state).shape[:2].numel()
+    def tokens(self, part) -> int:
+        """Of a state, or of a state and the rows wanted of it."""
+        state, *wanted = part
+        rows, positions = self.model.hidden(state).shape[:2]
+        return (len(wanted[0]) if wanted else rows) * positions
 
 
 def measure(store, home, model, told=None, threshold=0.3, **options):
@@ -55,10 +58,10 @@ def measure(store, home, model, told=None, threshold=0.3, **options):
 
 
 def test_smaller_live_batches_than_those_of_full_depth_are_said(store, home, monkeypatch):
-    """Joining rows takes the memory that full depth does not need."""
+    """Rows that are put together take memory that full depth does not need."""
     told = []
     model = trajdiag.load_model("mano-joint-linear")
-    held = Held(monkeypatch, model, "join", 20)
+    held = Held(monkeypatch, model, "gather", 20)
     found = measure(store, home, model, told)
     assert max(held.seen) > 20
     (said,) = [line for line in told if "out of memory" in line]

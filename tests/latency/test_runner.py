@@ -8,7 +8,7 @@ from tests.language_models import FAMILIES, folder_of, loaded, tiny_ouro
 from tests.latency.replay import Frozen, documents, letters, questions
 from tests.looped import Spiral
 from trajdiag.errors import ConfigError, NonFiniteError
-from trajdiag.latency import pool, runner
+from trajdiag.latency import pool, queue, runner
 from trajdiag.latency.rule import live_rule
 from trajdiag.latency.runner import run_live
 from trajdiag.metrics.frontier import best_so_far
@@ -35,11 +35,9 @@ class Compacting(Spiral):
         self.gates += 0 if found is None else len(found)
         return found
 
-    def take(self, state, rows):
-        return tuple(x[rows] for x in state)
-
-    def join(self, states):
-        return tuple(torch.cat(parts) for parts in zip(*states, strict=True))
+    def gather(self, parts):
+        taken = [tuple(x[rows] for x in state) for state, rows in parts]
+        return tuple(torch.cat(parts) for parts in zip(*taken, strict=True))
 
 
 def named(frozen: Frozen, name: str) -> Readout:
@@ -128,10 +126,10 @@ def test_units_leave_whole_and_every_example_leaves_once(what, tmp_path, monkeyp
     how = {"choices": ("Yes", "No", "maybe", "the", "is it"), "delimiter": ""}
     frozen = made(model, tmp_path / "w.zarr", **(how if what == "questions" else {}))
     work, left = frozen.work, np.zeros(len(frozen.work), int)
-    take, leave = pool.Pool.take, runner._Found.leave
+    gather, leave = pool.gathered_pool, runner._Found.leave
 
-    def watched(self, units):
-        found = take(self, units)
+    def watched(parts):
+        found = gather(parts)
         unit = np.searchsorted(work.unit_rows, found.rows, "right") - 1
         rows = np.bincount(unit, minlength=len(work.unit_rows) - 1)
         held = np.unique(unit)
@@ -142,7 +140,8 @@ def test_units_leave_whole_and_every_example_leaves_once(what, tmp_path, monkeyp
         left[numbers] += 1
         leave(self, numbers, at, logits)
 
-    monkeypatch.setattr(pool.Pool, "take", watched)
+    for module in (runner, queue):
+        monkeypatch.setattr(module, "gathered_pool", watched)
     monkeypatch.setattr(runner._Found, "leave", counted)
     readout = named(frozen, "entropy")
     threshold = widest_gap(frozen, readout)
@@ -223,9 +222,9 @@ class Small(Compacting):
         self._require(state[0].shape[:2].numel())
         return super().step(state)
 
-    def join(self, states):
-        self._require(sum(x.shape[:2].numel() for x, _ in states))
-        return super().join(states)
+    def gather(self, parts):
+        self._require(sum(len(rows) * x.shape[1] for (x, _), rows in parts))
+        return super().gather(parts)
 
 
 def test_out_of_memory_halves_the_batches(spiral):

@@ -52,8 +52,7 @@ def test_rows_at_different_loops_step_together_as_each_would_alone(model, padded
     for _ in range(2):
         first = model.step(first)
     kept, late = torch.tensor([3, 0, 1]), torch.tensor([2, 0])
-    second = model.take(model.begin(ids[1], masks[1]), late)
-    together = model.join([model.take(first, kept), second])
+    together = model.gather([(first, kept), (model.begin(ids[1], masks[1]), late)])
     rows = [(0, int(i), 2) for i in kept] + [(1, int(i), 0) for i in late]
     for done in (1, 2):
         together = model.step(together)
@@ -66,10 +65,10 @@ def test_rows_at_different_loops_step_together_as_each_would_alone(model, padded
 
 
 @torch.inference_mode()
-def test_taking_all_rows_and_joining_one_state_changes_no_bit(model):
+def test_taking_all_rows_of_one_state_changes_no_bit(model):
     ids = drawn(4, 1)
     whole = model.step(model.begin(ids))
-    same = model.join([model.take(whole, torch.arange(4))])
+    same = model.gather([(whole, torch.arange(4))])
     at = torch.arange(4), torch.full((4,), 8)
     for _ in range(2):
         whole_next, same = model.step(whole), model.step(same)
@@ -79,15 +78,13 @@ def test_taking_all_rows_and_joining_one_state_changes_no_bit(model):
 
 
 @torch.inference_mode()
-def test_what_was_taken_outlives_steps_of_what_is_left(model):
+def test_what_rows_were_taken_from_outlives_their_steps(model):
     """Scratch memory is shared; states are not."""
-    ids = drawn(4, 1)
-    whole = model.step(model.begin(ids))
-    part = model.take(whole, torch.tensor([1, 2]))
-    at = torch.arange(2), torch.full((2,), 8)
-    before = model.hidden(part, at).clone()
-    model.step(whole)
-    assert torch.equal(model.hidden(part, at), before)
+    whole = model.step(model.begin(drawn(4, 1)))
+    at = torch.arange(4), torch.full((4,), 8)
+    before = model.hidden(whole, at).clone()
+    model.step(model.gather([(whole, torch.tensor([1, 2]))]))
+    assert torch.equal(model.hidden(whole, at), before)
 
 
 @torch.inference_mode()
@@ -98,8 +95,8 @@ def test_left_padded_rows_keep_their_mask(model):
     mask = torch.ones_like(ids)
     mask[0, :4] = 0
     state = model.step(model.begin(ids, mask))
-    joined = model.join([model.take(state, torch.tensor([0])), model.begin(drawn(1, 2))])
-    joined = model.step(joined)
+    others = model.begin(drawn(1, 2)), torch.tensor([0])
+    joined = model.step(model.gather([(state, torch.tensor([0])), others]))
     at = torch.tensor([0]), torch.tensor([8])
     expected = alone(model, ids[0, 4:], 5, 2)[-1][0]
     torch.testing.assert_close(model.hidden(joined, at)[0], expected, rtol=2e-5, atol=2e-5)

@@ -100,11 +100,11 @@ def test_rows_padded_on_the_left_may_join_rows_that_are_not():
     padded[:, 30:], mask[:, 30:] = short, 1
     with torch.inference_mode():
         states = [
-            model.take(model.step(model.begin(several)), torch.tensor([0])),
-            model.step(model.begin(padded, mask)),
+            (model.step(model.begin(several)), torch.tensor([0])),
+            (model.step(model.begin(padded, mask)), torch.tensor([0, 1])),
         ]
         for order in ([0, 1], [1, 0]):
-            together = model.hidden(model.step(model.join([states[i] for i in order])))
+            together = model.hidden(model.step(model.gather([states[i] for i in order])))
             first, second = together.split([[1, 2][i] for i in order])
             got = dict(zip(order, (first, second), strict=True))
             for number, ids, real in ((0, plain, slice(0, 90)), (1, short, slice(30, 90))):

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from trajdiag.latency.meter import LOGITS, STATES
 from trajdiag.latency.rule import LiveRule
-from trajdiag.latency.rule_memory import RuleMemory, finite, not_finite
+from trajdiag.latency.rule_memory import RuleMemory, finite, gathered_memory, not_finite
 from trajdiag.models.ouro import OuroModel
 from trajdiag.store.schema import GATE
 
@@ -58,7 +58,7 @@ class Exits:
         self.prediction[torch.from_numpy(rows).to(device)] = logits.argmax(1)
         stays = np.flatnonzero(~leaves)
         self.undecided = self.undecided[stays]
-        self._memory = self._memory.take(torch.from_numpy(stays).to(device))
+        self._memory = gathered_memory([(self._memory, torch.from_numpy(stays).to(device))])
         return leaves
 
     def _read(self, states: Tensor, names: frozenset[str]) -> dict[str, Tensor]:

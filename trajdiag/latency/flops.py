@@ -74,11 +74,8 @@ class _Counted(Checked):
 class _CountedCompacts(_Counted):
     model: Any
 
-    def take(self, state: State, rows: Tensor) -> State:
-        return self.model.take(state, rows)
-
-    def join(self, states: Sequence[State]) -> State:
-        return self.model.join(states)
+    def gather(self, parts: Sequence[tuple[State, Tensor]]) -> State:
+        return self.model.gather(parts)
 
 
 def _attention(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:

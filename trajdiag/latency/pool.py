@@ -1,7 +1,6 @@
 """The rows that are in the model together, each at a loop of its own, and what is kept of them."""
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +15,7 @@ from trajdiag.extraction.work import Work
 from trajdiag.foreign import running
 from trajdiag.latency.meter import LOGITS, STATES
 from trajdiag.latency.rule import LiveRule
-from trajdiag.latency.rule_memory import RuleMemory, join_memories
+from trajdiag.latency.rule_memory import RuleMemory, gathered_memory
 from trajdiag.models.base import Compacts, LoopedModel, State
 
 
@@ -71,28 +70,6 @@ class Pool:
         """int64: those with an example that has not left, ascending."""
         return np.unique(_unit_of(self.run.work.unit_examples, self.numbers[~self.done]))
 
-    def take(self, units: np.ndarray) -> "Pool":
-        """These units alone, of their examples those that have not left."""
-        work, device = self.run.work, self.run.model.device
-        row = np.flatnonzero(np.isin(_unit_of(work.unit_rows, self.rows), units))
-        of_units = np.isin(_unit_of(work.unit_examples, self.numbers), units)
-        example = np.flatnonzero(of_units & ~self.done)
-        assert self.run.compacts is not None
-        with _running("take", self.run):
-            state = self.run.compacts.take(self.state, torch.from_numpy(row).to(device))
-        rows, numbers = self.rows[row], self.numbers[example]
-        return Pool(
-            run=self.run,
-            state=state,
-            rows=rows,
-            positions=self.positions,
-            numbers=numbers,
-            at=self.at[example],
-            done=self.done[example],
-            places=places_of(work, numbers, rows, device),
-            memory=self.memory.take(torch.from_numpy(example).to(device)),
-        )
-
 
 def begin_pool(run: Run, units: np.ndarray, positions: int | None = None) -> Pool:
     """Units that have not been through a loop, padded to so many positions."""
@@ -112,27 +89,38 @@ def begin_pool(run: Run, units: np.ndarray, positions: int | None = None) -> Poo
     )
 
 
-def join_pools(pools: Sequence[Pool]) -> Pool:
-    """One pool of all their units; they have as many positions."""
-    first = pools[0]
-    run = first.run
+def gathered_pool(parts: Sequence[tuple[Pool, np.ndarray]]) -> Pool:
+    """One pool of the wanted units of every part, of their examples those that have not left; all
+    parts have as many positions."""
+    first = parts[0][0]
+    run, device = first.run, first.run.model.device
+    picked = [_places_in(pool, units) for pool, units in parts]
+
+    def gathered(name: str, at: int) -> np.ndarray:
+        return np.concatenate(
+            [getattr(pool, name)[p[at]] for (pool, _), p in zip(parts, picked, strict=True)]
+        )
+
+    rows, numbers = gathered("rows", 0), gathered("numbers", 1)
+    on_device = [[torch.from_numpy(x).to(device) for x in places] for places in picked]
     assert run.compacts is not None
-    with _running("join", run):
-        state = run.compacts.join([pool.state for pool in pools])
-    rows, numbers, at, done = (
-        np.concatenate([getattr(pool, name) for pool in pools])
-        for name in ("rows", "numbers", "at", "done")
-    )
+    what = f"gather() of model {run.model.record.name}"
+    with running(what, passing=(torch.OutOfMemoryError,)):
+        state = run.compacts.gather(
+            [(pool.state, row) for (pool, _), (row, _) in zip(parts, on_device, strict=True)]
+        )
     return Pool(
         run=run,
         state=state,
         rows=rows,
         positions=first.positions,
         numbers=numbers,
-        at=at,
-        done=done,
-        places=places_of(run.work, numbers, rows, run.model.device),
-        memory=join_memories([pool.memory for pool in pools]),
+        at=gathered("at", 1),
+        done=np.zeros(len(numbers), bool),
+        places=places_of(run.work, numbers, rows, device),
+        memory=gathered_memory(
+            [(pool.memory, e) for (pool, _), (_, e) in zip(parts, on_device, strict=True)]
+        ),
     )
 
 
@@ -149,10 +137,12 @@ def read(run: Run, state: State, places: Places, names: frozenset[str]) -> dict[
     return found
 
 
-def _running(method: str, run: Run) -> AbstractContextManager[None]:
-    """Around a method of Compacts, as Checked does with those of LoopedModel."""
-    what = f"{method}() of model {run.model.record.name}"
-    return running(what, passing=(torch.OutOfMemoryError,))
+def _places_in(pool: Pool, units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where the rows of these units stand in the pool, and their examples that have not left."""
+    work = pool.run.work
+    row = np.isin(_unit_of(work.unit_rows, pool.rows), units)
+    example = np.isin(_unit_of(work.unit_examples, pool.numbers), units) & ~pool.done
+    return np.flatnonzero(row), np.flatnonzero(example)
 
 
 def _unit_of(start: np.ndarray, numbers: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from trajdiag.extraction.batching import PADDING, TokenBudget, batches
-from trajdiag.latency.pool import Pool, Run, begin_pool
+from trajdiag.latency.pool import Pool, Run, begin_pool, gathered_pool
 
 
 class Queue:
@@ -28,10 +28,12 @@ class Queue:
         """The next batch as a pool of its own; None at the end."""
         if self._begun is None and not self._begin():
             return None
-        return self._front(len(self._waiting))
+        begun, units = self._front(len(self._waiting))
+        return begun if len(units) == len(begun.units) else gathered_pool([(begun, units)])
 
-    def fitting(self, positions: int, rows: int) -> list[Pool]:
-        """The units next in turn that fit beside so many rows of so many positions."""
+    def fitting(self, positions: int, rows: int) -> list[tuple[Pool, np.ndarray]]:
+        """The units next in turn that fit beside so many rows of so many positions, with the pools
+        that they stand in."""
         found = []
         while rows < self._budget // positions:
             if self._begun is None:
@@ -47,7 +49,7 @@ class Queue:
             if count == 0:
                 break
             found.append(self._front(count))
-            rows += len(found[-1].rows)
+            rows += int(ends[count - 1])
         return found
 
     def _begin(self, positions: int | None = None) -> bool:
@@ -64,14 +66,14 @@ class Queue:
         assert self._begun is not None
         return self._begun.units[self._taken :]
 
-    def _front(self, count: int) -> Pool:
-        """So many of them, from the first on; the others go on waiting."""
+    def _front(self, count: int) -> tuple[Pool, np.ndarray]:
+        """So many of them, from the first on, and their pool; the others go on waiting."""
         assert self._begun is not None
         begun, units = self._begun, self._waiting
-        first, self._taken = self._taken, self._taken + count
+        self._taken += count
         if count == len(units):
             self._begun = None
-        return begun if first == 0 and count == len(units) else begun.take(units[:count])
+        return begun, units[:count]
 
     def _in_batches(self) -> Iterator[np.ndarray]:
         """Ascending units of each batch, block by block of examples."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from trajdiag.errors import NonFiniteError
 from trajdiag.latency.rule import LiveRule
+from trajdiag.models.rows import gathered
 from trajdiag.store.device_copies import at_home
 
 _SPOKEN = {"hidden": "hidden state", "logits": "logits"}
@@ -55,11 +57,6 @@ class RuleMemory:
         crossed, *sound = at_home(torch.stack([crosses, *sound])).numpy()
         return Seen(leaves=crossed, sound=dict(zip(readings, sound, strict=True)))
 
-    def take(self, examples: Tensor) -> "RuleMemory":
-        """The memory of these examples alone, int64 [example]."""
-        before = {name: [x[examples] for x in loops] for name, loops in self.before.items()}
-        return RuleMemory(rule=self.rule, table=self.table[examples], before=before)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
@@ -71,15 +68,14 @@ class Seen:
     """bool [example] by reading: whether all its numbers are finite."""
 
 
-def join_memories(memories: Sequence[RuleMemory]) -> RuleMemory:
-    """One memory of all their examples, of one rule."""
-    first = memories[0]
-    before = {
-        name: [torch.cat(loops) for loops in zip(*_filled(memories, name), strict=True)]
-        for name in first.before
-    }
-    table = torch.cat([memory.table for memory in memories])
-    return RuleMemory(rule=first.rule, table=table, before=before)
+def gathered_memory(parts: Sequence[tuple[RuleMemory, Tensor]]) -> RuleMemory:
+    """One memory of the wanted examples, int64 [example], of every part; of one rule."""
+    before = {}
+    for name, like in next((m.before for m, _ in parts if m.before), {}).items():
+        filled = [(_filled(memory, name, like), examples) for memory, examples in parts]
+        before[name] = [gathered(filled, itemgetter(loop)) for loop in range(len(like))]
+    table = gathered(parts, lambda memory: memory.table)
+    return RuleMemory(rule=parts[0][0].rule, table=table, before=before)
 
 
 def finite(values: Tensor) -> Tensor:
@@ -95,10 +91,7 @@ def not_finite(reading: str, whose: str, loop: int) -> NonFiniteError:
     )
 
 
-def _filled(memories: Sequence[RuleMemory], name: str) -> list[list[Tensor]]:
-    """Each memory's readings of a name, zeros where it has none yet."""
-    like = memories[0].before[name]
-    return [
-        memory.before.get(name) or [x.new_zeros(len(memory.table), *x.shape[1:]) for x in like]
-        for memory in memories
-    ]
+def _filled(memory: RuleMemory, name: str, like: Sequence[Tensor]) -> Sequence[Tensor]:
+    """A memory's readings of a name, zeros, as many as in `like`, where it has none yet."""
+    examples = len(memory.table)
+    return memory.before.get(name) or [x.new_zeros(examples, *x.shape[1:]) for x in like]

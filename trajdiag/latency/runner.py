@@ -13,7 +13,7 @@ from trajdiag.extraction.config import Pool as StatePool
 from trajdiag.extraction.places import places_of
 from trajdiag.extraction.work import Continuations, Work
 from trajdiag.latency.meter import LOGITS
-from trajdiag.latency.pool import Pool, Run, join_pools, read
+from trajdiag.latency.pool import Pool, Run, gathered_pool, read
 from trajdiag.latency.queue import Queue
 from trajdiag.latency.rule import LiveRule, refuse_continuations
 from trajdiag.latency.rule_memory import finite, not_finite
@@ -187,15 +187,12 @@ def _turned_over(pool: Pool, queue: Queue, found: _Found, *, refill: bool) -> Po
     dead = len(pool.rows) - rows
     if dead < DEAD * len(pool.rows) or not dead:
         return pool
-    parts = []
-    if len(units):
-        parts.append(pool.take(units))
-        found.compactions += 1
-    others = queue.fitting(pool.positions, rows) if refill and len(units) else []
-    found.refills += bool(others)
-    if not parts:
+    if not len(units):
         return pool
-    return join_pools([*parts, *others]) if others else parts[0]
+    others = queue.fitting(pool.positions, rows) if refill else []
+    found.compactions += 1
+    found.refills += bool(others)
+    return gathered_pool([(pool, units), *others])
 
 
 def _name(run: Run, number: int) -> str:

@@ -139,17 +139,14 @@ class FreeStart(Protocol):
 class Compacts(Protocol):
     """A looped model whose batches can lose rows and be joined between two loops.
 
-    The block does not know its loop, so joined rows may stand at different ones. What is given may
-    be stepped on in place of the states it was made from, not beside them: they may share memory.
+    The block does not know its loop, so joined rows may stand at different ones. What the rows are
+    taken from is not stepped again, but other rows of it may be taken later.
     """
 
-    def take(self, state: State, rows: Tensor) -> State:
-        """The state of these rows alone, int64 [row], in that order."""
-        ...
-
-    def join(self, states: Sequence[State]) -> State:
-        """One state of all their rows, in order. All have the same number of positions, which may
-        include padding on a side that `padding` names."""
+    def gather(self, parts: Sequence[tuple[State, Tensor]]) -> State:
+        """One state of the wanted rows, int64 [row] in that order, of every part. All have the same
+        number of positions, which may include padding on a side that `padding` names. Run without
+        gradients."""
         ...
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from trajdiag.models.rows import gathered, gathered_tokens
 from trajdiag.models.scratch import Scratch
 from trajdiag.models.short_attention import ShortRows
 
@@ -44,45 +45,17 @@ class Batch:
     short: ShortRows | None = None
     """Where the tokens of short rows stand, in training; None leaves attention to torch."""
 
-    def take(self, rows: Tensor) -> "Batch":
-        """The batch of these rows alone, int64 [row], of one group; it works in this one's
-        scratch."""
-        ((_, positions),) = self.groups
-        tokens = tokens_of(rows, positions)
-        return replace(
-            self,
-            groups=((len(rows), positions),),
-            mask=None if self.mask is None else self.mask[rows],
-            turn=self.turn_of(tokens),
-        )
-
-    def join(self, others: Sequence["Batch"], scratch: Scratch | None) -> "Batch":
-        """This batch's rows and then the others', each of one group with as many positions; it
-        works in `scratch`."""
-        batches = (self, *others)
-        rows = sum(batch.groups[0][0] for batch in batches)
-        positions = self.groups[0][1]
-        mask = None
-        if any(batch.mask is not None for batch in batches):
-            mask = torch.cat([batch._explicit_mask() for batch in batches])
-        return replace(
-            self,
-            groups=((rows, positions),),
-            mask=mask,
-            turn=torch.cat([batch.turn for batch in batches], dim=self._token_axis),
-            scratch=scratch,
-        )
-
     def turn_of(self, tokens: Tensor) -> Tensor:
         """The rotary angles of these tokens, int64 [token]."""
-        return self.turn.index_select(self._token_axis, tokens)
+        return self.turn.index_select(self.token_axis, tokens)
 
     @property
-    def _token_axis(self) -> int:
+    def token_axis(self) -> int:
         """Of `turn`."""
         return 0 if self.turn.is_complex() else 1
 
-    def _explicit_mask(self) -> Tensor:
+    def explicit_mask(self) -> Tensor:
+        """`mask`, of one group, where None too is written out."""
         if self.mask is not None:
             return self.mask
         ((rows, positions),) = self.groups
@@ -90,7 +63,18 @@ class Batch:
         return causal.expand(rows, 1, -1, -1)
 
 
-def tokens_of(rows: Tensor, positions: int) -> Tensor:
-    """The tokens of these rows, int64 [token], where rows of so many positions lie one after the
-    other."""
-    return (rows[:, None] * positions + torch.arange(positions, device=rows.device)).flatten()
+def gathered_batch(parts: Sequence[tuple[Batch, Tensor]], scratch: Scratch | None) -> Batch:
+    """One batch of the wanted rows, int64 [row], of batches of one group each whose positions are
+    as many; it works in `scratch`."""
+    first = parts[0][0]
+    ((_, positions),) = first.groups
+    mask = None
+    if any(batch.mask is not None for batch, _ in parts):
+        mask = gathered(parts, Batch.explicit_mask)
+    return replace(
+        first,
+        groups=((sum(len(rows) for _, rows in parts), positions),),
+        mask=mask,
+        turn=gathered_tokens(parts, lambda batch: batch.turn, positions, first.token_axis),
+        scratch=scratch,
+    )

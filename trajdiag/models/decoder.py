@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, linear, scaled_dot_product_attention
 
 from trajdiag.gates.network import GateNetwork
-from trajdiag.models.batch import Batch, LayerWeights, Projection
+from trajdiag.models.batch import Batch, LayerWeights, Projection, gathered_batch
 from trajdiag.models.config import OuroConfig
 from trajdiag.models.fused import rms_norm, rotate, swiglu
 from trajdiag.models.lean_loop import lean_loop
@@ -105,20 +105,21 @@ class OuroDecoder(nn.Module):
             batch, short=short_rows(groups, self._angles(longest), config.num_attention_heads)
         )
 
-    def join(self, batches: Sequence[Batch]) -> Batch:
-        """One batch of all rows of batches of one group each, whose positions are as many."""
-        first, *others = batches
+    def gather(self, parts: Sequence[tuple[Batch, Tensor]]) -> Batch:
+        """One batch of the wanted rows, int64 [row], of batches of one group each, whose positions
+        are as many."""
+        first = parts[0][0]
         scratch = first.scratch
-        rows, positions = sum(batch.groups[0][0] for batch in batches), first.groups[0][1]
+        rows, positions = sum(len(rows) for _, rows in parts), first.groups[0][1]
         if scratch is not None and scratch.tokens < rows * positions:
             scratch = scratch_for(
                 self.config,
                 ((rows, positions),),
-                all(batch.mask is None for batch in batches),
+                all(batch.mask is None for batch, _ in parts),
                 scratch.stream.device,
                 scratch.stream.dtype,
             )
-        return first.join(others, scratch)
+        return gathered_batch(parts, scratch)
 
     def loop(self, x: Tensor, batch: Batch) -> Tensor:
         """One pass through all layers and the final norm, [token, d_model] to [token, d_model]."""

@@ -1,16 +1,15 @@
 """The Dory family (model_type dory): layers before, a recurrent section, and layers after it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from trajdiag.errors import CheckpointError
 from trajdiag.models.inputs import Inputs
-from trajdiag.models.native import NativeModel, attention_mask, join_masks, join_rotary, take_mask
+from trajdiag.models.native import NativeModel, attention_mask, gathered_mask, gathered_rotary
 from trajdiag.models.native_weights import open_network
+from trajdiag.models.rows import Parts, gathered
 from trajdiag.models.source import ModelSource
 
 _KINDS = ("full_attention", "sliding_attention")
@@ -81,22 +80,21 @@ class DoryRecurrence:
         """Dory's head has a learned scale for every token."""
         return products * (self._head.logit_scale.float() * self._head.logit_scale_factor)
 
-    def take(self, state: DoryState, rows: Tensor) -> DoryState:
+    def gather(self, parts: Parts) -> DoryState:
+        first: DoryState = parts[0][0]
         return DoryState(
-            x=state.x[rows],
-            injected=state.injected[rows],
-            masks={kind: take_mask(mask, rows) for kind, mask in state.masks.items()},
-            rotary={kind: (cos[rows], sin[rows]) for kind, (cos, sin) in state.rotary.items()},
-        )
-
-    def join(self, states: Sequence[DoryState]) -> DoryState:
-        x = [state.x for state in states]
-        kinds = states[0].masks
-        return DoryState(
-            x=torch.cat(x),
-            injected=torch.cat([state.injected for state in states]),
-            masks={kind: join_masks([state.masks[kind] for state in states], x) for kind in kinds},
-            rotary={kind: join_rotary([state.rotary[kind] for state in states]) for kind in kinds},
+            x=gathered(parts, lambda state: state.x),
+            injected=gathered(parts, lambda state: state.injected),
+            masks={
+                kind: gathered_mask(
+                    parts, lambda state, kind=kind: state.masks[kind], lambda state: state.x
+                )
+                for kind in first.masks
+            },
+            rotary={
+                kind: gathered_rotary(parts, lambda state, kind=kind: state.rotary[kind])
+                for kind in first.rotary
+            },
         )
 
 

@@ -1,15 +1,14 @@
 """The HRM-Text family (model_type hrm_text): a fast and a slow stack, one slow cycle a loop."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from trajdiag.models.inputs import Inputs
-from trajdiag.models.native import NativeModel, attention_mask, join_masks, join_rotary, take_mask
+from trajdiag.models.native import NativeModel, attention_mask, gathered_mask, gathered_rotary
 from trajdiag.models.native_weights import open_network
+from trajdiag.models.rows import Parts, gathered
 from trajdiag.models.source import ModelSource
 
 
@@ -65,22 +64,12 @@ class HrmTextRecurrence:
     def finish(self, products: Tensor) -> Tensor:
         return products
 
-    def take(self, state: HrmTextState, rows: Tensor) -> HrmTextState:
-        cos, sin = state.rotary
+    def gather(self, parts: Parts) -> HrmTextState:
         return HrmTextState(
-            slow=state.slow[rows],
-            fast=state.fast[rows],
-            mask=take_mask(state.mask, rows),
-            rotary=(cos[rows], sin[rows]),
-        )
-
-    def join(self, states: Sequence[HrmTextState]) -> HrmTextState:
-        slow = [state.slow for state in states]
-        return HrmTextState(
-            slow=torch.cat(slow),
-            fast=torch.cat([state.fast for state in states]),
-            mask=join_masks([state.mask for state in states], slow),
-            rotary=join_rotary([state.rotary for state in states]),
+            slow=gathered(parts, lambda state: state.slow),
+            fast=gathered(parts, lambda state: state.fast),
+            mask=gathered_mask(parts, lambda state: state.mask, lambda state: state.slow),
+            rotary=gathered_rotary(parts, lambda state: state.rotary),
         )
 
 

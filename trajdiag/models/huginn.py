@@ -4,7 +4,7 @@ What is read out is x_t, the state that is fed forward; the head reads what the 
 and the final norm again make of it. State 0 is free: zeros, or noise from a recorded seed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -13,11 +13,11 @@ from torch.nn.functional import linear
 
 from trajdiag.errors import ConfigError
 from trajdiag.models.base import ModelRecord, Positions, Tokenizer, take_positions
-from trajdiag.models.batch import tokens_of
 from trajdiag.models.huginn_checkpoint import read_huginn
 from trajdiag.models.huginn_config import HuginnConfig
 from trajdiag.models.huginn_decoder import HuginnBatch, HuginnDecoder
 from trajdiag.models.inputs import checked_inputs
+from trajdiag.models.rows import gathered_tokens
 from trajdiag.models.source import ZEROS, ModelSource
 
 _NOISE = "noise:"
@@ -118,26 +118,20 @@ class HuginnModel:
     def gate_logit(self, state: HuginnState, at: Positions | None = None) -> None:
         """See LoopedModel: there is no gate."""
 
-    def take(self, state: HuginnState, rows: Tensor) -> HuginnState:
+    def gather(self, parts: Sequence[tuple[HuginnState, Tensor]]) -> HuginnState:
         """See Compacts."""
-        tokens = tokens_of(rows, state.batch.positions)
-        return HuginnState(
-            x=state.x.index_select(0, tokens),
-            injected=state.injected.index_select(0, tokens),
-            batch=replace(
-                state.batch, rows=len(rows), turn=state.batch.turn.index_select(0, tokens)
-            ),
-        )
+        batch = parts[0][0].batch
 
-    def join(self, states: Sequence[HuginnState]) -> HuginnState:
-        """See Compacts."""
+        def tokens(of: Callable[[HuginnState], Tensor]) -> Tensor:
+            return gathered_tokens(parts, of, batch.positions)
+
         return HuginnState(
-            x=torch.cat([state.x for state in states]),
-            injected=torch.cat([state.injected for state in states]),
+            x=tokens(lambda state: state.x),
+            injected=tokens(lambda state: state.injected),
             batch=replace(
-                states[0].batch,
-                rows=sum(state.batch.rows for state in states),
-                turn=torch.cat([state.batch.turn for state in states]),
+                batch,
+                rows=sum(len(rows) for _, rows in parts),
+                turn=tokens(lambda state: state.batch.turn),
             ),
         )
 

@@ -12,8 +12,9 @@ from torch.nn.functional import pad
 from trajdiag.errors import CheckpointError, ConfigError
 from trajdiag.models.config_keys import require_whole
 from trajdiag.models.inputs import Inputs
-from trajdiag.models.native import NativeModel, attention_mask, join_masks, take_mask
+from trajdiag.models.native import NativeModel, attention_mask, gathered_mask
 from trajdiag.models.native_weights import open_network, quiet
+from trajdiag.models.rows import Parts, gathered
 from trajdiag.models.source import ModelSource
 
 _KINDS = ("hybrid", "hybrid_sliding")
@@ -28,21 +29,17 @@ class Stream:
     blocks: Tensor
     """[row, position, block, d_model]: the states at the blocks' boundaries so far."""
 
-    def take(self, rows: Tensor) -> "Stream":
-        """These rows alone."""
-        return Stream(x=self.x[rows], blocks=self.blocks[rows])
-
     def filled(self, blocks: int) -> "Stream":
         """With so many blocks: zeros after its own."""
         missing = blocks - self.blocks.shape[-2]
         return replace(self, blocks=pad(self.blocks, (0, 0, 0, missing)))
 
 
-def _joined(streams: Sequence[Stream]) -> Stream:
-    """The rows of all, which have as many blocks."""
+def _gathered(streams: Sequence[tuple[Stream, Tensor]]) -> Stream:
+    """The wanted rows of streams that have as many blocks."""
     return Stream(
-        x=torch.cat([stream.x for stream in streams]),
-        blocks=torch.cat([stream.blocks for stream in streams]),
+        x=gathered(streams, lambda stream: stream.x),
+        blocks=gathered(streams, lambda stream: stream.blocks),
     )
 
 
@@ -126,8 +123,9 @@ class Inkling2LoopRecurrence:
         message says."""
         device = state.last.x.device
         parts = [(state.looped == looped).nonzero()[:, 0].to(device) for looped in (False, True)]
-        stepped = self.join([self.step(self.take(state, rows)) for rows in parts])
-        return self.take(stepped, torch.cat(parts).argsort())
+        stepped = [self.step(self.gather([(state, rows)])) for rows in parts]
+        whole = [(s, torch.arange(len(s.looped), device=device)) for s in stepped]
+        return self.gather([(self.gather(whole), torch.cat(parts).argsort())])
 
     def hidden(self, state: Inkling2LoopState) -> Tensor:
         return state.last.x
@@ -140,44 +138,34 @@ class Inkling2LoopRecurrence:
     def finish(self, products: Tensor) -> Tensor:
         return self._softcap(products)
 
-    def take(self, state: Inkling2LoopState, rows: Tensor) -> Inkling2LoopState:
-        return Inkling2LoopState(
-            start=state.start.take(rows),
-            last=state.last.take(rows),
-            looped=state.looped[rows.cpu()],
-            masks={kind: take_mask(mask, rows) for kind, mask in state.masks.items()},
-            shared={
-                **state.shared,
-                "position_ids": state.shared["position_ids"][rows],
-                "conv_mask": take_mask(state.shared["conv_mask"], rows),
-            },
-        )
-
-    def join(self, states: Sequence[Inkling2LoopState]) -> Inkling2LoopState:
-        blocks = max(state.last.blocks.shape[-2] for state in states)
-        x = [state.start.x for state in states]
-        kinds, shared = states[0].masks, [state.shared for state in states]
+    def gather(self, parts: Parts) -> Inkling2LoopState:
+        first: Inkling2LoopState = parts[0][0]
+        blocks = max(state.last.blocks.shape[-2] for state, _ in parts)
         conv_mask = None
-        if any(part["conv_mask"] is not None for part in shared):
-            conv_mask = torch.cat(
-                [
-                    torch.ones_like(part["position_ids"], dtype=torch.bool)
-                    if part["conv_mask"] is None
-                    else part["conv_mask"]
-                    for part in shared
-                ]
-            )
+        if any(state.shared["conv_mask"] is not None for state, _ in parts):
+            conv_mask = gathered(parts, _conv_mask)
         return Inkling2LoopState(
-            start=_joined([state.start for state in states]),
-            last=_joined([state.last.filled(blocks) for state in states]),
-            looped=torch.cat([state.looped for state in states]),
-            masks={kind: join_masks([state.masks[kind] for state in states], x) for kind in kinds},
+            start=_gathered([(state.start, rows) for state, rows in parts]),
+            last=_gathered([(state.last.filled(blocks), rows) for state, rows in parts]),
+            looped=torch.cat([state.looped[rows.cpu()] for state, rows in parts]),
+            masks={
+                kind: gathered_mask(
+                    parts, lambda state, kind=kind: state.masks[kind], lambda state: state.start.x
+                )
+                for kind in first.masks
+            },
             shared={
-                **shared[0],
-                "position_ids": torch.cat([part["position_ids"] for part in shared]),
+                **first.shared,
+                "position_ids": gathered(parts, lambda state: state.shared["position_ids"]),
                 "conv_mask": conv_mask,
             },
         )
+
+
+def _conv_mask(state: Inkling2LoopState) -> Tensor:
+    """bool [row, position]: where there is a token."""
+    mask = state.shared["conv_mask"]
+    return torch.ones_like(state.shared["position_ids"], dtype=torch.bool) if mask is None else mask
 
 
 def load(source: ModelSource) -> NativeModel:

@@ -3,7 +3,7 @@
 A family adds a Recurrence, which runs transformers' own modules one loop at a time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
@@ -12,6 +12,7 @@ from torch.nn.functional import linear
 
 from trajdiag.models.base import ModelRecord, Positions, Tokenizer, take_positions
 from trajdiag.models.inputs import Inputs, checked_inputs
+from trajdiag.models.rows import Parts, gathered
 from trajdiag.store.head import SavedHead
 
 _HEAD_ROWS = 8192
@@ -44,11 +45,7 @@ class Recurrence(Protocol):
         """Logits of the head's plain products, both float32 [..., vocab]."""
         ...
 
-    def take(self, state: Any, rows: Tensor) -> Any:
-        """See Compacts."""
-        ...
-
-    def join(self, states: Sequence[Any]) -> Any:
+    def gather(self, parts: Parts) -> Any:
         """See Compacts."""
         ...
 
@@ -125,13 +122,9 @@ class NativeModel:
         """None: these families have no halting gate."""
         return None
 
-    def take(self, state: Any, rows: Tensor) -> Any:
+    def gather(self, parts: Parts) -> Any:
         """See Compacts."""
-        return self._recurrence.take(state, rows)
-
-    def join(self, states: Sequence[Any]) -> Any:
-        """See Compacts."""
-        return self._recurrence.join(states)
+        return self._recurrence.gather(parts)
 
 
 def attention_mask(network: Any, embedded: Tensor, inputs: Inputs, *, sliding: bool) -> Any:
@@ -156,30 +149,30 @@ def attention_mask(network: Any, embedded: Tensor, inputs: Inputs, *, sliding: b
     return mask
 
 
-def take_mask(mask: Tensor | None, rows: Tensor) -> Tensor | None:
-    """What `attention_mask` gave, of these rows alone."""
-    return None if mask is None else mask[rows]
+def gathered_mask(
+    parts: Parts, of: Callable[[Any], Tensor | None], x: Callable[[Any], Tensor]
+) -> Tensor | None:
+    """What `attention_mask` gave for each part, of the wanted rows; `x` are the states, [row,
+    position, d_model]."""
 
-
-def join_masks(masks: Sequence[Tensor | None], states: Sequence[Tensor]) -> Tensor | None:
-    """What `attention_mask` gave for batches whose states are [row, position, ...], one after the
-    other."""
-    if all(mask is None for mask in masks):
-        return None
-    joined = []
-    for mask, x in zip(masks, states, strict=True):
+    def explicit(state: Any) -> Tensor:
+        mask = of(state)
         if mask is None:
-            rows, positions = x.shape[:2]
-            causal = torch.ones(positions, positions, dtype=torch.bool, device=x.device).tril()
-            mask = causal.expand(rows, 1, -1, -1)
-        joined.append(mask)
-    return torch.cat(joined)
+            rows, positions = x(state).shape[:2]
+            causal = torch.ones(positions, positions, dtype=torch.bool, device=x(state).device)
+            mask = causal.tril().expand(rows, 1, -1, -1)
+        return mask
+
+    if all(of(state) is None for state, _ in parts):
+        return None
+    return gathered(parts, explicit)
 
 
-def join_rotary(parts: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
-    """Cosines and sines of batches, [row, position, head_dim] each, one after the other."""
-    cos, sin = zip(*parts, strict=True)
-    return torch.cat(cos), torch.cat(sin)
+def gathered_rotary(
+    parts: Parts, of: Callable[[Any], tuple[Tensor, Tensor]]
+) -> tuple[Tensor, Tensor]:
+    """Cosines and sines, [row, position, head_dim] each, of the wanted rows."""
+    return gathered(parts, lambda state: of(state)[0]), gathered(parts, lambda state: of(state)[1])
 
 
 def _wide_linear(x: Tensor, weight: Tensor) -> Tensor:

@@ -8,9 +8,10 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from trajdiag.models.base import ModelRecord, Positions, Tokenizer, take_positions
-from trajdiag.models.batch import Batch, tokens_of
+from trajdiag.models.batch import Batch
 from trajdiag.models.decoder import OuroDecoder
 from trajdiag.models.inputs import checked_inputs
+from trajdiag.models.rows import gathered_tokens
 from trajdiag.store.head import SavedHead
 
 
@@ -96,16 +97,12 @@ class OuroModel:
         """See LoopedModel."""
         return self.decoder.gate(self.hidden(state, at))
 
-    def take(self, state: OuroState, rows: Tensor) -> OuroState:
+    def gather(self, parts: Sequence[tuple[OuroState, Tensor]]) -> OuroState:
         """See Compacts."""
-        tokens = tokens_of(rows, state.batch.groups[0][1])
-        return OuroState(x=state.x.index_select(0, tokens), batch=state.batch.take(rows))
-
-    def join(self, states: Sequence[OuroState]) -> OuroState:
-        """See Compacts."""
+        ((_, positions),) = parts[0][0].batch.groups
         return OuroState(
-            x=torch.cat([state.x for state in states]),
-            batch=self.decoder.join([state.batch for state in states]),
+            x=gathered_tokens(parts, lambda state: state.x, positions),
+            batch=self.decoder.gather([(state.batch, rows) for state, rows in parts]),
         )
 
 

@@ -2,12 +2,12 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from studies import tables
-from studies.claims import VERDICTS, claims_table, weigh
+from studies.claims import DISAGREES, VERDICTS, Told, claims_table, weigh
 from studies.drawings import figures
 from studies.ledger import Ledger
 from studies.paper import SOURCE
@@ -70,6 +70,8 @@ def _page(ledger: Ledger, drawn: set[str]) -> str:
         "the study *agrees* or *disagrees*; where they touch, it *cannot tell*. A number that is "
         "not reached counts as infinitely deep.",
         claims_table(told),
+        _differing(told),
+        _effect(ledger),
         "## Loops to a target accuracy, MANO",
         f"T is 6 in the paper and {ledger.loops('mano')} here. ≈ marks an interval that meets the "
         "paper's mean and standard deviation. Of the joint gates the beta is the one whose native "
@@ -119,6 +121,23 @@ def _page(ledger: Ledger, drawn: set[str]) -> str:
         weak_points(ledger, told),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _differing(told: Sequence[Told]) -> str:
+    differing = [each for each in told if each.verdict == DISAGREES]
+    if not differing:
+        return "Nothing that was measured here contradicts the paper."
+    lines = "\n".join(f"- not so: {each.claim}; {each.numbers}." for each in differing)
+    return f"What differs from the paper, plainly:\n\n{lines}"
+
+
+def _effect(ledger: Ledger) -> str:
+    text = tables.effect(ledger)
+    return text and (
+        "### How large the main effect is\n\nLoops to 95% that the native gate of a joint training "
+        "takes beyond the logit margin on the fixed prior: differences of the medians below, whose "
+        f"intervals the claims above weigh.\n\n{text}"
+    )
 
 
 def _longer(ledger: Ledger) -> list[str]:
@@ -178,7 +197,9 @@ def _sizes(ledger: Ledger) -> str:
             "80% of the steps, and a curriculum of difficulty. They shape the trajectories."
         )
     about = ledger.study["about"]
-    return "\n\n".join(part for part in (about, text, " ".join(differs)) if part)
+    spent = sum(ledger.study["timings"]["cpu_seconds"].values())
+    took = f"Training, extraction and fitting took {spent / 60:.0f} CPU-minutes." if spent else ""
+    return "\n\n".join(part for part in (about, text, " ".join(differs), took) if part)
 
 
 def _reading() -> str:

@@ -1,7 +1,7 @@
 """The paper's tables beside the study's."""
 
 from studies.ledger import Ledger, Number, table
-from studies.paper import HEADLINE, ORDERING, PARITY, TARGETS, Depth
+from studies.paper import GEOMETRIC, HEADLINE, ORDERING, PARITY, TARGETS, UNIFORM, Depth
 
 from trajdiag.reporting.names import readout_label
 from trajdiag.reporting.numerals import MISSING, loops, percent
@@ -33,6 +33,35 @@ def headline(ledger: Ledger) -> str:
     for target in TARGETS:
         head += [f"D@{target}, paper", f"D@{target}, here"]
     return table(head, rows)
+
+
+def effect(ledger: Ledger) -> str:
+    """The main effect's size: loops to 95% that a native gate takes beyond confidence on the fixed
+    prior, and the sentence that says how both studies compare."""
+    paper = {(line.training, line.readouts[-1]): line.depths[0] for line in HEADLINE}
+    rows, ours, theirs = [], [], []
+    for prior, fixed in (("uniform", UNIFORM), ("geometric", GEOMETRIC)):
+        base, reference = ledger.number(f"mano/{fixed}", "logit_margin", "depth@95"), 0.0
+        if known := paper[fixed, "logit_margin"]:
+            reference = known[0]
+        for gate in ("linear", "mlp"):
+            key, known = ledger.best_beta("mano", gate, prior), paper[f"{gate}/{prior}", "native"]
+            own = ledger.number(key, "native", "depth@95")
+            if key is None or known is None or base is None or own is None:
+                continue
+            theirs.append(known[0] - reference)
+            row = [ledger.label(key), f"{theirs[-1]:.2f}", "not reached"]
+            if own.value is not None and base.value is not None:
+                ours.append(own.value - base.value)
+                row[-1] = f"{ours[-1]:.2f}"
+            rows.append(row)
+    if not ours:
+        return ""
+    said = (
+        f"They take {min(ours):.2f} to {max(ours):.2f} loops more here, of "
+        f"{ledger.loops('mano')}, and {min(theirs):.2f} to {max(theirs):.2f} in the paper, of 6."
+    )
+    return table(("jointly trained", "more loops, paper", "more loops, here"), rows) + f"\n\n{said}"
 
 
 def depth_text(depth: Depth) -> str:

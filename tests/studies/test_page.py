@@ -88,3 +88,27 @@ def test_the_page_in_docs_is_what_its_json_gives(tmp_path: Path):
         assert there.read_text("utf-8") == path.read_text("utf-8"), (
             f"{there}: scripts/study --write"
         )
+
+
+def test_the_main_effect_is_the_gap_between_medians_and_no_gap_where_one_is_missing():
+    planted = study()
+    assert "### How large" not in files(planted)["study.md"]
+    for prior in ("uniform", "geometric-0.3"):
+        found = planted["numbers"][f"mano/fixed-{prior}"]
+        found["logit_margin"] = {"depth@95": drawn(2.0, 1.9, 2.1)}
+    planted["numbers"]["mano/mlp-uniform-b0.1"]["native"]["depth@95"] = drawn(2.75, 2.7, 2.8)
+    page = files(planted)["study.md"]
+    rows = next(t for t in tables(page) if t[0][1] == "more loops, paper")[2:]
+    assert [row[1:] for row in rows] == [
+        ["2.30", "not reached"],
+        ["2.11", "0.75"],
+        ["1.42", "not reached"],
+        ["2.20", "not reached"],
+    ]
+    assert "They take 0.75 to 0.75 loops more here, of 5, and 1.42 to 2.30 in the paper" in page
+
+
+def test_what_differs_is_said_before_the_tables():
+    page = files(study())["study.md"]
+    told = page.partition("What differs from the paper, plainly:")[2].partition("## Loops")[0]
+    assert "- not so: MLP gate, uniform, largest beta (0.1): it collapses" in told

@@ -13,6 +13,8 @@ from tests.looped import Spiral
 from tests.models.random_ouro import as_model, random_decoder
 from trajdiag.errors import ConfigError, NonFiniteError, UnknownNameError
 from trajdiag.gates.halting import cumulative_hazard
+from trajdiag.latency import generation
+from trajdiag.latency.cached_rows import CachedRows
 from trajdiag.metrics.frontier import exit_depth
 from trajdiag.models.base import logits
 from trajdiag.models.checkpoint import write_checkpoint
@@ -104,6 +106,35 @@ def test_prompts_together_are_prompts_alone(model, context):
     together = trajdiag.generate(model, PROMPTS, **options)
     assert together == [trajdiag.generate(model, prompt, **options)[0] for prompt in PROMPTS]
     assert together == trajdiag.generate(model, PROMPTS, batch=2, **options)
+
+
+@pytest.mark.parametrize("dead", [1e-9, 1 / 8, 2])
+@pytest.mark.parametrize("context", ["full", "recompute", "copy-last"])
+def test_rows_that_are_done_leave_and_change_nothing(context, dead, monkeypatch):
+    model = as_model(random_decoder(27, loops=3, num_key_value_heads=2))
+    rng = np.random.default_rng(3)
+    prompts = [rng.integers(0, 13, n).tolist() for n in (3, 9, 1, 6, 2, 8, 4, 4, 5)]
+    options = {"threshold": 0.7, "context": context, "max_new_tokens": 12}
+    free = [trajdiag.generate(model, prompt, **options)[0] for prompt in prompts]
+    # which rows end early, and where, depends on what they are
+    ends = frozenset([free[0].tokens[3], free[4].tokens[6]])
+    monkeypatch.setattr(generation, "_ends", lambda model: ends)
+    monkeypatch.setattr(generation, "DEAD", dead)
+    held, keep = [], CachedRows.keep
+
+    def watched(self, rows):
+        keep(self, rows)
+        held.append((self.held, len(rows)))
+
+    monkeypatch.setattr(CachedRows, "keep", watched)
+    together = trajdiag.generate(model, prompts, **options)
+    assert all(now == kept for now, kept in held)
+    assert bool(held) == (dead < 1)
+    alone = [trajdiag.generate(model, prompt, **options)[0] for prompt in prompts]
+    assert together == alone
+    assert len({len(one.tokens) for one in together}) > 2
+    for one, whole in zip(together, free, strict=True):
+        assert one.tokens == whole.tokens[: len(one.tokens)]
 
 
 def test_token_ids_may_be_lists_arrays_or_tensors():

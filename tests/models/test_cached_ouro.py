@@ -93,3 +93,28 @@ def test_what_stands_for_deeper_loops_is_the_exit_loops():
         for row, position in ((0, 1), (1, 0)):
             assert torch.equal(found[row, :, position], before[0][row, :, position])
             assert not torch.equal(found[row, :, position], own[row, :, position])
+
+
+def test_rows_that_stay_go_on_to_the_same_bits():
+    """Those that stay are read in place, where they were copied out of the cache before."""
+    model = as_model(random_decoder(4))
+    stay, tokens = np.array([1, 2, 4]), torch.tensor([1, 2, 3, 4, 5, 6])
+    found = []
+    with torch.no_grad():
+        for keeps in (False, True):
+            cached = CachedOuro(model, loops=3, rows=6, positions=4)
+            spans = cached.spans(np.arange(6), np.zeros(6, int), np.array([1, 2, 3, 1, 2, 3]))
+            x = model.decoder.embed(tokens[[0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5]])
+            for loop in (1, 2, 3):
+                x = cached.loop(x, loop, spans)
+            if keeps:
+                cached.cache.keep(stay, 3)
+                assert cached.cache.rows == 3
+                cached.grow(9)
+            rows = np.arange(3) if keeps else stay
+            spans = cached.spans(rows, np.array([2, 3, 2]), np.ones(3, int))
+            x = model.decoder.embed(tokens[:3])
+            for loop in (1, 2, 3):
+                x = cached.loop(x, loop, spans)
+            found.append(x)
+    assert torch.equal(*found)

@@ -43,6 +43,8 @@ class CachedRows:
         refuse_continuations(rule)
         self._model, self._rule, self._context, self._name = model, rule, context, name
         self._cached = CachedOuro(model, loops=rule.loops, rows=rows, positions=positions)
+        self._place = np.arange(rows)
+        """[row]: where the caches hold each; -1 where it has been let go."""
         self.length = np.zeros(rows, np.int64)
         """[row]: the positions behind each."""
         self.loops_run = np.zeros(rows, np.int64)
@@ -52,7 +54,7 @@ class CachedRows:
         loop; all others lack it."""
         lacks = context == "recompute"
         self._states = self._cached.states(positions) if lacks else None
-        """[row, position, d_model]: of the deepest loop that each position lately went through."""
+        """[place, position, d_model]: of the deepest loop that each position went through."""
         self._spans: tuple[np.ndarray, Spans] | None = None
 
     @torch.inference_mode()
@@ -78,6 +80,7 @@ class CachedRows:
     def step(self, rows: np.ndarray, tokens: Sequence[int] | Tensor) -> Exits:
         """One token more, [row], of each of `rows`, ascending: where it leaves, and what it
         predicts there."""
+        assert (self._place[rows] >= 0).all()
         self._make_room(int(self.length[rows].max()) + 1)
         exits = self._exits(rows, self.length[rows])
         going, x = rows, self._embedded(tokens)
@@ -97,6 +100,23 @@ class CachedRows:
         self.length[rows] += 1
         return exits
 
+    @property
+    def held(self) -> int:
+        """How many rows the caches hold."""
+        return self._cached.cache.rows
+
+    @torch.inference_mode()
+    def keep(self, rows: np.ndarray) -> None:
+        """Let go of what is held of all rows but `rows`, ascending: these alone can go on, and keep
+        their numbers."""
+        places = self._place[rows]
+        self._spans = None
+        self._cached.cache.keep(places, int(self.length.max()))
+        if self._states is not None:
+            self._states = self._states[torch.from_numpy(places).to(self._model.device)]
+        self._place[:] = -1
+        self._place[rows] = np.arange(len(rows))
+
     def _advanced(self, going: np.ndarray, x: Tensor, loop: int) -> Tensor:
         """The states of the latest tokens of the rows `going` after `loop`, [row, d_model]; with
         what they want there of earlier ones."""
@@ -107,7 +127,7 @@ class CachedRows:
         if (start == at).all():
             return self._cached.loop(x, loop, self._single(going))
         assert self._states is not None
-        spans = self._cached.spans(going, start, at + 1 - start)
+        spans = self._cached.spans(self._place[going], start, at + 1 - start)
         self._put_states(going, x)
         x = self._cached.loop(self._states[spans.row, spans.position], loop, spans)
         self._states[spans.row, spans.position] = x
@@ -120,18 +140,20 @@ class CachedRows:
         if self._states is not None:
             self._put_states(rows, x[torch.from_numpy(at).to(x.device)])
         else:
-            self._cached.cache.copy_deeper(loop, rows, self.length[rows])
+            self._cached.cache.copy_deeper(loop, self._place[rows], self.length[rows])
 
     def _put_states(self, rows: np.ndarray, x: Tensor) -> None:
         assert self._states is not None
-        row, position = (torch.from_numpy(i).to(x.device) for i in (rows, self.length[rows]))
+        at = self._place[rows], self.length[rows]
+        row, position = (torch.from_numpy(i).to(x.device) for i in at)
         self._states[row, position] = x
 
     def _single(self, going: np.ndarray) -> Spans:
         """The spans of one token each, kept as long as the same rows go on."""
         if self._spans is None or self._spans[0] is not going:
             at = self.length[going]
-            self._spans = going, self._cached.spans(going, at, np.ones_like(at))
+            spans = self._cached.spans(self._place[going], at, np.ones_like(at))
+            self._spans = going, spans
         return self._spans[1]
 
     def _make_room(self, positions: int) -> None:

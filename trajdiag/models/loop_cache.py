@@ -49,6 +49,15 @@ class LoopCache:
         self._held = held.new_zeros(shape)
         self._held[:, :, :, :, : held.shape[4]] = held
 
+    def keep(self, rows: np.ndarray, positions: int) -> None:
+        """Let go of all rows but these, int64 [row] ascending, which are the first ones then, in
+        this order; of rows that fill so many positions at most. They move within the memory that
+        there is, which the next `grow` gives back."""
+        for place, row in enumerate(rows.tolist()):
+            if place != row:
+                self._held[:, :, place, :, :positions] = self._held[:, :, row, :, :positions]
+        self._held = self._held[:, :, : len(rows)]
+
     def write(self, loop: int, layer: int, row: Tensor, position: Tensor, heads: Tensor) -> None:
         """Put in the keys and values of tokens, `heads` [token, 2 x key head, head_dim], made at
         `loop` (from 1) and `layer` (from 0), at their rows and positions, int64 [token]."""

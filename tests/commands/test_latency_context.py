@@ -72,6 +72,12 @@ def test_json_holds_every_context_beside_full_depth_and_offline(home, capsys):
         assert full["loops-run"]["value"] == 4
         assert copied["loops-run"]["value"] == copied["depth/tokens"]["value"]
         assert late["depth/tokens"]["value"] <= late["loops-run"]["value"] <= 4
+        assert full["flops/live"]["value"] == pytest.approx(
+            full["flops/full"]["value"] + full["flops/readout"]["value"]
+        )
+        for of in (late, copied):
+            assert 0 < of["flops/live"]["value"] < full["flops/live"]["value"]
+            assert of["flops/readout"]["value"] >= 0
         assert full["tokens"]["value"] >= full["depth"]["n"]
 
 
@@ -122,7 +128,7 @@ def test_both_contexts_are_kept_and_the_report_shows_both(home, capsys):
     for context, title in (("full", "what early exit saves"), ("live", "token by token")):
         code, out, err = run(capsys, home, "--readout", "entropy", *QUICK, context=context)
         assert code == 0, err
-        assert title in out
+        assert title in out and "MFLOPs" in out
     folder = home / "latency" / "notes"
     assert (folder / "entropy.json").is_file()
     assert (folder / "context-live" / "entropy.json").is_file()

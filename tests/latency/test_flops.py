@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 
-from tests.latency.replay import letters
+from tests.language_models import loaded, tiny_ouro
+from tests.latency.replay import documents, letters
 from tests.models.random_ouro import as_model, random_decoder
-from trajdiag.latency.flops import count_flops
+from trajdiag.latency.cached_rows import require_caching
+from trajdiag.latency.decoding import decode_given
+from trajdiag.latency.flops import count_decoding, count_flops
 from trajdiag.latency.full_depth import run_full_depth
 from trajdiag.latency.rule import live_rule
 from trajdiag.latency.runner import run_live
@@ -48,3 +51,34 @@ def test_live_is_the_loops_that_were_run_and_the_heads_that_were_read(frozen):
     assert flops.loops == sum(loop_flops(length[depth >= t]) for t in range(1, LOOPS + 1))
     # a head a loop: read up to the exit, or at the last loop for the prediction
     assert flops.whole - flops.loops == depth.sum() * 2 * D * VOCABULARY
+
+
+@pytest.mark.parametrize("context", ["full", "recompute", "copy-last"])
+def test_decoding_is_the_passes_over_a_growing_cache_and_the_heads_that_were_read(
+    context, tmp_path
+):
+    text = documents(loaded(tiny_ouro(tmp_path / "tiny")), tmp_path / "d.zarr")
+    model, work = require_caching(text.model), text.work
+    rule = live_rule(model, "native", 0.6, loops=LOOPS)
+    flops, found = count_decoding(
+        lambda around: decode_given(model, work, rule, context, batch_tokens=1, around_loops=around)
+    )
+    assert len(np.unique(found.exit_depth)) > 1 and len(work) == len(work.tokens)
+    config = model.decoder.config
+    d, feed = config.hidden_size, config.intermediate_size
+    assert config.num_key_value_heads * config.head_dim == d
+    expected = 0
+    for row in range(len(work.row_length)):
+        filled = [0] * LOOPS
+        of_row = work.row == row
+        depths = found.exit_depth[of_row][np.argsort(work.at[of_row])]
+        for position, depth in enumerate(depths.tolist()):
+            for loop in range(LOOPS if context == "full" else depth):
+                tokens = position + 1 - filled[loop] if context == "recompute" else 1
+                filled[loop] = position + 1
+                maps = 2 * tokens * (4 * d * d + 3 * d * feed)
+                expected += config.num_hidden_layers * (maps + 4 * tokens * (position + 1) * d)
+    assert flops.loops == expected
+    # a head a token, and the gate up to its exit
+    readings = int(np.minimum(found.exit_depth, LOOPS - 1).sum())
+    assert flops.whole - flops.loops == len(work) * 2 * d * model.vocab_size + readings * 2 * d

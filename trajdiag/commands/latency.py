@@ -29,6 +29,11 @@ _SAVED = (
     ("differing/depth", "exits unlike offline", 1, 0),
 )
 """Metric, heading, factor, decimals."""
+_FLOPS = (
+    ("flops/full", "MFLOPs full", 1e-6, 3),
+    ("flops/live", "live", 1e-6, 3),
+    ("flops/readout", "of it readout", 1e-6, 3),
+)
 _COST = (
     ("full", "full depth", 1, 4),
     ("live", "live", 1, 4),
@@ -37,9 +42,7 @@ _COST = (
     ("cost/readout", "a reading", 1, 4),
     ("cost/rms", "rms", 1, 4),
     ("cost/r2", "R²", 1, 3),
-    ("flops/full", "MFLOPs full", 1e-6, 3),
-    ("flops/live", "live", 1e-6, 3),
-    ("flops/readout", "of it readout", 1e-6, 3),
+    *_FLOPS,
 )
 _DECODED = (
     ("depth", "loops", 1, 2),
@@ -49,11 +52,10 @@ _DECODED = (
     ("speedup", "speed-up", 1, 2),
     ("speedup/ideal", "ideal", 1, 2),
     ("loops-run", "loops run", 1, 2),
-    ("live", "ms a token", 1, 4),
-    ("full", "full depth", 1, 4),
     ("differing/depth", "exits unlike offline", 1, 0),
     ("differing/prediction", "predictions", 1, 0),
 )
+_TOKEN = (("full", "full depth", 1, 4), ("live", "live", 1, 4), *_FLOPS)
 _SPREAD = ("speedup", "full", "live")
 """What is shown with its quartiles."""
 
@@ -80,6 +82,7 @@ def latency(
     With `--context live`, on running text: the same text token by token with a cache of keys and
     values per loop, where a token that has left leaves later ones all loops (full-cached), those
     that they want (recompute), or its last one in place of the deeper ones (copy-last).
+    The second table is by decoded token.
     """
     say_store([] if store is None else [store], options.cache_dir)
     results = measure_latency(
@@ -94,6 +97,7 @@ def latency(
     of = f"{escape(results.config['store'])}, {results.config['device']}"
     if options.context == "live":
         print_table(_table(f"{of}: token by token", results, _DECODED, "earlier tokens"))
+        print_table(_table(f"{of}: what a token costs, ms", results, _TOKEN, "earlier tokens"))
         return
     print_table(_table(f"{of}: what early exit saves", results, _SAVED))
     print_table(_table(f"{of}: what an example costs, ms", results, _COST))

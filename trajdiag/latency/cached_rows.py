@@ -8,6 +8,7 @@ for all deeper loops.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
 
 import numpy as np
@@ -37,11 +38,14 @@ class CachedRows:
         rows: int,
         name: Callable[[int], str],
         positions: int = 64,
+        around_loops: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         """So many empty rows, with room for so many positions to begin with; `name` says a row's
-        number in words. Raises ConfigError where the rule reads what decoding has not."""
+        number in words; each pass through a loop is inside `around_loops`. Raises ConfigError where
+        the rule reads what decoding has not."""
         refuse_continuations(rule)
         self._model, self._rule, self._context, self._name = model, rule, context, name
+        self._around_loops = around_loops
         self._cached = CachedOuro(model, loops=rule.loops, rows=rows, positions=positions)
         self._place = np.arange(rows)
         """[row]: where the caches hold each; -1 where it has been let go."""
@@ -68,7 +72,7 @@ class CachedRows:
         exits = self._exits(rows, width - 1)
         x = self._embedded([token for row in tokens for token in row])
         for loop in range(1, self._rule.loops + 1):
-            x = self._cached.loop(x, loop, spans)
+            x = self._looped(x, loop, spans)
             if len(exits.undecided):
                 exits.see(loop, x[spans.last[torch.from_numpy(exits.undecided).to(x.device)]])
         self.length[:] = width
@@ -125,13 +129,17 @@ class CachedRows:
         self._filled[loop - 1, going] = at + 1
         self.loops_run[going] += at + 1 - start
         if (start == at).all():
-            return self._cached.loop(x, loop, self._single(going))
+            return self._looped(x, loop, self._single(going))
         assert self._states is not None
         spans = self._cached.spans(self._place[going], start, at + 1 - start)
         self._put_states(going, x)
-        x = self._cached.loop(self._states[spans.row, spans.position], loop, spans)
+        x = self._looped(self._states[spans.row, spans.position], loop, spans)
         self._states[spans.row, spans.position] = x
         return x[spans.last]
+
+    def _looped(self, x: Tensor, loop: int, spans: Spans) -> Tensor:
+        with self._around_loops():
+            return self._cached.loop(x, loop, spans)
 
     def _leave(self, rows: np.ndarray, x: Tensor, at: np.ndarray, loop: int) -> None:
         """The latest tokens of `rows`, whose states are `x` at the places `at`, leave at `loop`."""

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,6 +14,7 @@ from trajdiag.latency.agreement import Agreement, Offline, compared
 from trajdiag.latency.cached_rows import Context, require_caching
 from trajdiag.latency.chosen import Chosen
 from trajdiag.latency.decoding import Decoded, decode_given
+from trajdiag.latency.flops import Flops, count_decoding
 from trajdiag.latency.measured import Span, said_of, span
 from trajdiag.latency.reopening import Reopened
 from trajdiag.latency.rule import live_rule
@@ -43,6 +45,8 @@ class MeasuredContext:
     offline: Offline
     full_prediction: NDArray[np.int64]
     """[example]: at the last loop, decoded at full depth."""
+    full_flops: Flops
+    live_flops: Flops
     full_seconds: NDArray[np.float64]
     """[repeat]: decoding at full depth, without a readout."""
     live_seconds: NDArray[np.float64]
@@ -99,12 +103,17 @@ def measure_context(
     """Every readout of `chosen` under every context; see `measure_side`."""
     never = live_rule(model, FIXED, math.nan, loops=loops)
     rules = [each.rule(model, loops) for each in chosen]
-    runs: dict[tuple[int, str], Callable[[], Decoded]] = {}
+    runs: dict[tuple[int, str], Callable[..., Decoded]] = {}
 
     def add(number: int, context: Context) -> None:
         rule = never if number < 0 else rules[number]
-        runs[number, CONTEXTS[context]] = lambda: decode_given(
-            model, side.work, rule, context, batch_tokens=side.batch_tokens
+        runs[number, CONTEXTS[context]] = lambda around=nullcontext: decode_given(
+            model,
+            side.work,
+            rule,
+            context,
+            batch_tokens=side.batch_tokens,
+            around_loops=around,
         )
 
     add(-1, "full")
@@ -113,6 +122,7 @@ def measure_context(
             add(number, context)
     with memory_for(side, model.device):
         found = {key: run() for key, run in runs.items()}
+        flops = {key: count_decoding(run)[0] for key, run in runs.items()}
         seconds = timed(runs, repeats, model.device, progress)
     full = found.pop((-1, CONTEXTS["full"]))
     of_token = {key: values / full.tokens for key, values in seconds.items()}
@@ -125,6 +135,8 @@ def measure_context(
             decoded=decoded,
             offline=offline[number],
             full_prediction=full.prediction,
+            full_flops=flops[-1, CONTEXTS["full"]],
+            live_flops=flops[number, context],
             full_seconds=of_token[-1, CONTEXTS["full"]],
             live_seconds=of_token[number, context],
         )

@@ -1,6 +1,7 @@
 """Text that is given, decoded token by token: what exits do to the tokens that come after them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,8 +31,18 @@ class Decoded:
     """Loops that a token went through on average, those for the cache alone included."""
 
 
+Around = Callable[[], AbstractContextManager[None]]
+"""What each pass through a loop is inside."""
+
+
 def decode_given(
-    model: OuroModel, work: Work, rule: LiveRule, context: Context, *, batch_tokens: int
+    model: OuroModel,
+    work: Work,
+    rule: LiveRule,
+    context: Context,
+    *,
+    batch_tokens: int,
+    around_loops: Around = nullcontext,
 ) -> Decoded:
     """Decode the rows of running text, each token given whatever was predicted of it, side by side
     as far as `batch_tokens` tokens go.
@@ -43,7 +54,7 @@ def decode_given(
     prediction = np.zeros(len(work), np.int64)
     total, loops_run = 0, 0
     for rows in _side_by_side(work.row_length, batch_tokens):
-        by_row, predicted, cached = _decoded(model, work, rule, context, rows)
+        by_row, predicted, cached = _decoded(model, work, rule, context, rows, around_loops)
         numbers = np.flatnonzero(np.isin(work.row, rows))
         at = found_in(rows, work.row[numbers]), work.at[numbers]
         depth[numbers], prediction[numbers] = by_row[at], predicted[at]
@@ -70,7 +81,12 @@ def _side_by_side(length: np.ndarray, batch_tokens: int) -> Iterator[np.ndarray]
 
 
 def _decoded(
-    model: OuroModel, work: Work, rule: LiveRule, context: Context, rows: np.ndarray
+    model: OuroModel,
+    work: Work,
+    rule: LiveRule,
+    context: Context,
+    rows: np.ndarray,
+    around_loops: Around,
 ) -> tuple[NDArray[np.int16], NDArray[np.int64], CachedRows]:
     """Exit depths and predictions, [row, position], of rows of which the longest comes first."""
     length = work.row_length[rows]
@@ -82,6 +98,7 @@ def _decoded(
         rows=len(rows),
         name=lambda row: f"the row of example {work.columns.id[work.row == rows[row]][0]}",
         positions=tokens.shape[1],
+        around_loops=around_loops,
     )
     depth = np.zeros(tokens.shape, np.int16)
     prediction = torch.zeros_like(tokens)

@@ -6,7 +6,7 @@ element (norms, rotations, softmax, signals) is not, nor are boosted trees.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeVar
@@ -32,7 +32,7 @@ class Flops:
 
     whole: int
     loops: int
-    """Of these, what beginning and stepping took."""
+    """Of these, what beginning and stepping took; token by token, the loops."""
 
 
 def count_flops(model: LoopedModel, run: Callable[[LoopedModel], Given]) -> tuple[Flops, Given]:
@@ -42,6 +42,24 @@ def count_flops(model: LoopedModel, run: Callable[[LoopedModel], Given]) -> tupl
         counted = kind(model, counter)
         found = run(counted)
         return Flops(whole=counter.get_total_flops(), loops=counted.loop_flops), found
+
+
+def count_decoding(
+    run: Callable[[Callable[[], AbstractContextManager[None]]], Given],
+) -> tuple[Flops, Given]:
+    """What `run` takes, and what it gives: called once with what it has to enter around loops."""
+    with FlopCounterMode(display=False, custom_mapping=_MORE) as counter:
+        loops = 0
+
+        @contextmanager
+        def around() -> Iterator[None]:
+            nonlocal loops
+            before = counter.get_total_flops()
+            yield
+            loops += counter.get_total_flops() - before
+
+        found = run(around)
+        return Flops(whole=counter.get_total_flops(), loops=loops), found
 
 
 class _Counted(Checked):

@@ -75,11 +75,7 @@ def latency_rows(measured: Measured, store: str, device: str) -> list[LatencyRow
     add("cost/r2", "share", measured.cost.r2)
     add("cost/rms", "ms", 1e3 * measured.cost.rms)
     add("readings", "readings", measured.readings)
-    n, full, took = measured.examples, measured.full_flops, measured.live_flops
-    add("flops/full", "FLOPs", full.whole / n)
-    add("flops/live", "FLOPs", took.whole / n)
-    # what is neither a loop nor the head that full depth needs too
-    add("flops/readout", "FLOPs", (took.whole - took.loops - (full.whole - full.loops)) / n)
+    _add_flops(rows, measured, measured.examples)
     add("row-loops", "loops", live.row_loops)
     add("compactions", "times", live.compactions)
     add("refills", "times", live.refills)
@@ -104,6 +100,7 @@ def context_rows(measured: MeasuredContext, store: str, device: str) -> list[Lat
     add = rows.add
     decoded = measured.decoded
     _add_speed(rows, measured)
+    _add_flops(rows, measured, decoded.tokens)
     add("tokens", "tokens", decoded.tokens)
     add("loops-run", "loops", decoded.loops_run)
     add("depth", "loops", float(decoded.exit_depth.mean()))
@@ -122,6 +119,15 @@ def _add_speed(rows: Rows, measured: Measured | MeasuredContext) -> None:
     rows.add("speedup", "ratio", speedup)
     rows.add("speedup/ideal", "ratio", ideal)
     rows.add("speedup/share-of-ideal", "share", _scaled(speedup, 1 / ideal))
+
+
+def _add_flops(rows: Rows, measured: Measured | MeasuredContext, by: int) -> None:
+    """Of one of so many examples or tokens."""
+    full, took = measured.full_flops, measured.live_flops
+    rows.add("flops/full", "FLOPs", full.whole / by)
+    rows.add("flops/live", "FLOPs", took.whole / by)
+    # what is neither a loop nor the head that full depth needs too
+    rows.add("flops/readout", "FLOPs", (took.whole - took.loops - (full.whole - full.loops)) / by)
 
 
 def _add_accuracy(

@@ -129,6 +129,7 @@ def _context_table(board: Board, store: str, lines: Mapping[Line, Cells]) -> Tab
             Cell(text=_fixed(_value(cells, "speedup/ideal"))),
             Cell(text=_fixed(_value(cells, "loops-run"))),
             Cell(text=plain(_value(cells, "live"))),
+            Cell(text=percent(_flops(cells), 0)),
             Cell(text=_count(cells)),
             Cell(text=_count(cells, "differing/prediction")),
         )
@@ -149,6 +150,7 @@ def _context_table(board: Board, store: str, lines: Mapping[Line, Cells]) -> Tab
             "Ideal",
             "Loops run",
             "A token, ms",
+            "FLOPs, % of full",
             "Exits that differ",
             "Predictions that differ",
         ),

@@ -72,7 +72,7 @@ def test_a_folder_that_is_write_protected_is_refused_before_anything_is_computed
 @pytest.mark.usefixtures("idle")
 def test_the_folder_in_the_cache_is_looked_at_too(home):
     for stores, reference, name in ((["one"], None, "one"), (["one"], "two", None)):
-        folder = home / "reports" / (name or batch_report.report_name(["one", "two"]))
+        folder = home / "reports" / (name or batch_report.report_name(["one"], "two"))
         folder.mkdir(parents=True)
         (folder / "notes.txt").write_text("mine")
         with pytest.raises(ReportError, match="holds what is not a report's"):
@@ -83,6 +83,9 @@ def test_the_folder_in_the_cache_is_looked_at_too(home):
 def test_a_report_is_named_after_its_stores_each_once():
     assert batch_report.report_name(["one"]) == batch_report.report_name(["one", "one"]) == "one"
     assert batch_report.report_name(["one", "two"]).startswith("2-stores-")
+    against = batch_report.report_name(["one"], "two")
+    assert against.startswith("2-stores-") and against != batch_report.report_name(["one", "two"])
+    assert batch_report.report_name(["one", "two"], "two").startswith("2-stores-")
 
 
 def test_the_verdict_is_told_before_the_path(home, capsys):

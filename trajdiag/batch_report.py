@@ -45,7 +45,9 @@ def report(
     opened = open_stores(stores, cache_dir)
     compared = opened if reference is None else [*opened, open_store(reference, cache_dir)]
     if output is None:
-        output = reports_folder(cache_dir) / report_name([s.name for s in compared])
+        output = reports_folder(cache_dir) / report_name(
+            [s.name for s in opened], None if reference is None else compared[-1].name
+        )
     require_usable(output)
     latency = _latency(compared, cache_dir, progress)
     results = diagnose(opened, reference, command=command, progress=progress, **options)
@@ -77,10 +79,12 @@ def _latency(
     return found
 
 
-def report_name(stores: Iterable[str]) -> str:
+def report_name(stores: Iterable[str], reference: str | None = None) -> str:
     """The folder of a report in the cache: the store's name, or the number of stores and a hash of
-    their names."""
+    their names and of the reference that was asked for."""
     names = list(dict.fromkeys(stores))
-    if len(names) == 1:
+    count = len({*names, reference} - {None})
+    if count == 1:
         return names[0]
-    return f"{len(names)}-stores-{hashlib.sha256(' '.join(names).encode()).hexdigest()[:8]}"
+    text = " ".join(names) + ("" if reference is None else f" against {reference}")
+    return f"{count}-stores-{hashlib.sha256(text.encode()).hexdigest()[:8]}"

@@ -24,6 +24,12 @@ class Span:
         """Whether the whole interval is below 0."""
         return self.high is not None and self.high < 0
 
+    @property
+    def negated(self) -> "Span":
+        """Of the opposite quantity."""
+        low, high = (None if bound is None else -bound for bound in (self.high, self.low))
+        return Span(value=-self.value, low=low, high=high)
+
     def text(self, scale: float = 1.0, digits: int = 2, unit: str = "") -> str:
         """Such as `1.75 [1.71, 1.80]`, with the unit after the value."""
         shown = f"{_number(self.value * scale, digits)}{unit}"

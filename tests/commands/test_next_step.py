@@ -1,5 +1,6 @@
 """`trajdiag` alone says what to do next, by what the cache holds; what it says can be run."""
 
+import os
 import shlex
 import shutil
 import subprocess
@@ -93,6 +94,19 @@ def test_a_store_of_arrays_is_not_to_be_run(home, capsys):
     commands = said(capsys)[1]
     assert "trajdiag report 'my own' --reference OTHER" in commands
     assert not any("latency" in command for command in commands)
+
+
+def test_a_later_report_of_several_stores_counts_as_reported(extracted, home, capsys):
+    shutil.copytree(extracted, home)
+    page = home / "reports" / "2-stores-0a1b2c3d" / "report.html"
+    page.parent.mkdir(parents=True)
+    page.touch()
+    os.utime(page, (0, 0))
+    assert "trajdiag report mano-joint-linear" in said(capsys)[1], "it is older than the store"
+    os.utime(page)
+    out, commands = said(capsys)
+    assert f"Newest report of several stores: {page}" in out
+    assert "trajdiag report mano-joint-linear" not in commands
 
 
 def test_a_folder_here_of_the_stores_name_does_not_stand_for_it(extracted, home, capsys):

@@ -1,11 +1,13 @@
 """How the command line talks: results on stdout, as wide as they need to be where no terminal
-limits them; progress on stderr."""
+limits them, else in pieces; progress on stderr."""
 
 import sys
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.table import Table
+from rich.measure import Measurement
+from rich.table import Column, Table
+from rich.text import Text
 
 from trajdiag.cachedir import find_store
 
@@ -13,10 +15,50 @@ _UNLIMITED = 10_000
 """Columns; in a pipe or a file nothing is cut or wrapped."""
 
 
-def print_table(table: Table) -> None:
-    """One table on stdout."""
+def print_table(table: Table, keys: int | None = None) -> None:
+    """One table on stdout. Where a terminal is too narrow for all its columns, cells are wrapped,
+    or, with `keys`, it comes in pieces under each other, each with so many of the first columns,
+    which tell the rows apart."""
     width = None if sys.stdout.isatty() else _UNLIMITED
-    Console(file=sys.stdout, width=width, highlight=False).print(table)
+    console = Console(file=sys.stdout, width=width, highlight=False)
+    for piece in [table] if keys is None else _pieces(table, keys, console):
+        console.print(piece)
+
+
+def _pieces(table: Table, keys: int, console: Console) -> list[Table]:
+    """As few tables as are needed for every column to have its full width."""
+    natural = Measurement.get(console, console.options.update(max_width=_UNLIMITED), table).maximum
+    if natural <= console.width:
+        return [table]
+    widths = [_width(column) for column in table.columns]
+    # a border before each column, and a space on both its sides
+    room = console.width - 1 - sum(width + 3 for width in widths[:keys])
+    pieces: list[list[Column]] = []
+    left = 0
+    for column, width in zip(table.columns[keys:], widths[keys:], strict=True):
+        if not pieces or width + 3 > left:
+            pieces.append([])
+            left = room
+        pieces[-1].append(column)
+        left -= width + 3
+    shared = table.columns[:keys]
+    return [_piece(table, [*shared, *piece], number) for number, piece in enumerate(pieces)]
+
+
+def _width(column: Column) -> int:
+    """Of its heading and cells, unwrapped."""
+    return max(Text.from_markup(str(cell)).cell_len for cell in (column.header, *column.cells))
+
+
+def _piece(table: Table, columns: Sequence[Column], number: int) -> Table:
+    """Some columns of a table, which has its title over the first piece."""
+    title = None if number else table.title
+    piece = Table(title=title, title_justify=table.title_justify)
+    for column in columns:
+        piece.add_column(column.header, justify=column.justify, no_wrap=True)
+    for cells in zip(*(column.cells for column in columns), strict=True):
+        piece.add_row(*cells)
+    return piece
 
 
 def say_store(stores: Sequence[str], cache_dir: str | None) -> None:

@@ -96,11 +96,13 @@ def latency(
         return
     of = f"{escape(results.config['store'])}, {results.config['device']}"
     if options.context == "live":
-        print_table(_table(f"{of}: token by token", results, _DECODED, "earlier tokens"))
-        print_table(_table(f"{of}: what a token costs, ms", results, _TOKEN, "earlier tokens"))
+        print_table(_table(f"{of}: token by token", results, _DECODED, "earlier tokens"), keys=3)
+        print_table(
+            _table(f"{of}: what a token costs, ms", results, _TOKEN, "earlier tokens"), keys=3
+        )
         return
-    print_table(_table(f"{of}: what early exit saves", results, _SAVED))
-    print_table(_table(f"{of}: what an example costs, ms", results, _COST))
+    print_table(_table(f"{of}: what early exit saves", results, _SAVED), keys=2)
+    print_table(_table(f"{of}: what an example costs, ms", results, _COST), keys=2)
 
 
 def _table(

@@ -59,13 +59,13 @@ def _of_unfinished(path: Path) -> tuple[str, list[Step]]:
 def _of_store(path: Path, count: int) -> tuple[str, list[Step]]:
     name, word = store_name(path), _word(path)
     gates = len(list(gates_folder(name).glob("*/config.json")))
-    page = reports_folder() / name / "report.html"
+    page = _report_of(path)
     fit = (f"trajdiag fit-gate {word} --kind mlp", "fit a gate on its frozen states")
     score = (f"trajdiag score {word}", "every readout at all its thresholds, as a table")
     report = (f"trajdiag report {word}", "the diagnosis: trajectory or readout")
     others = [("trajdiag list stores", f"all {count} stores")] if count > 1 else []
     there = f"Newest store: {path}, with {gates} gate{'s' * (gates != 1)} fitted on it."
-    if not page.is_file():
+    if page is None:
         return there, [*([] if gates else [fit]), score, report, *others, _HELP]
     record: dict[str, Any] = store_record(path) or {}
     runs = (record.get("model") or {}).get("family") != _ARRAYS
@@ -75,7 +75,20 @@ def _of_store(path: Path, count: int) -> tuple[str, list[Step]]:
     steps += [latency] if runs and not measured else []
     steps += others or [(f"trajdiag extract --model {_SECOND}", "another trajectory to compare")]
     compare = (f"trajdiag report {word} --reference OTHER", "the diagnosis against another store")
-    return f"{there}\nIts report: {page}", [*steps, compare, _HELP]
+    whose = "Its report" if page.parent.name == name else "Newest report of several stores"
+    return f"{there}\n{whose}: {page}", [*steps, compare, _HELP]
+
+
+def _report_of(path: Path) -> Path | None:
+    """The page of the store's own report, else of the newest report over several stores that is not
+    older than the store; None where there is neither."""
+    own = reports_folder() / store_name(path) / "report.html"
+    if own.is_file():
+        return own
+    pages = reports_folder().glob("*-stores-*/report.html")
+    newest = max(pages, key=lambda page: page.stat().st_mtime, default=None)
+    told = newest is not None and newest.stat().st_mtime >= path.stat().st_mtime
+    return newest if told else None
 
 
 def _word(path: Path) -> str:

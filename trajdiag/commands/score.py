@@ -75,7 +75,7 @@ def score(
         results.to_pandas("scores").to_csv(sys.stdout, index=False)
     else:
         for row in results.stores:
-            print_table(_scoreboard(results, row.store))
+            print_table(_scoreboard(results, row.store), keys=1)
 
 
 def _target(target: str | None, delta: float | None, options: ScoreConfig) -> TargetConfig | None:

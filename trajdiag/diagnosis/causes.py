@@ -150,7 +150,8 @@ def _never_right(evidence: Evidence) -> list[Cause]:
 
 def _share(evidence: Evidence, code: str) -> float:
     """The largest share of the whole over the units in which a cause matters. Without a reference
-    the whole holds what no loop has right, too."""
+    the whole holds what no loop has right, too; beside a worse reference it is what the model lacks
+    on its own, better states."""
     never = evidence.shares["trajectory"].value if evidence.reference is None else 0.0
     if code == TRAJECTORY_BOUND and evidence.reference is None:
         regret = evidence.regret.get(INTEGRATED)
@@ -164,8 +165,14 @@ def _share(evidence: Evidence, code: str) -> float:
     shares = []
     for part in mattering:
         whole = evidence.regret[part.at].value + (never if part.at == INTEGRATED else 0.0)
+        whole -= min(0.0, _value(evidence, TRAJECTORY, part.at))
         shares.append(part.span.value / whole if whole > 0 else 1.0)
     return min(1.0, max(shares))
+
+
+def _value(evidence: Evidence, name: str, at: str) -> float:
+    """A part of regret in one unit; 0 where there is none."""
+    return next((p.span.value for p in evidence.parts.get(name, ()) if p.at == at), 0.0)
 
 
 def _severity(share: float) -> str:

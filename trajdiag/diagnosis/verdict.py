@@ -61,6 +61,9 @@ def verdict(stores: Sequence[Evidence]) -> list[str]:
             + f"; {_names(unpaired)} and the reference hold other examples, so that these are not "
             "paired" * bool(unpaired) + "."
         )
+    alone = [e.store for e in told if e.reference is None and e.store not in references]
+    if alone and len(told) > 1:
+        sentences[-1] += f" {_alone(alone)}"
     return [sentence for sentence in sentences if sentence]
 
 
@@ -80,9 +83,21 @@ def _cause(e: Evidence) -> str:
     at = _telling(e, found)
     found = [c for c in found if any(p.at == at and matters(p) for p in parts_of(e, c.code))]
     against = f"hindsight on {e.reference}" if e.reference else "hindsight on its own states"
+    whole, mostly = e.regret.get(at), f"mostly {_owners(found)} ({_split(e, at)})"
+    if whole is not None and whole.value < 0:
+        # on better states than the reference's
+        return (
+            f"{_who(e)} is ahead of {against} by {amount(e, at, whole.negated)}, and what it "
+            f"leaves is {mostly}"
+        )
+    return f"{_who(e)} falls short of {against} by {amount(e, at, whole)}, and that is {mostly}"
+
+
+def _alone(stores: Sequence[str]) -> str:
+    hold, own = ("hold", "each is") if len(stores) > 1 else ("holds", "is")
     return (
-        f"{_who(e)} falls short of {against} by {amount(e, at, e.regret.get(at))}, and that is "
-        f"mostly {_owners(found)} ({_split(e, at)})"
+        f"{_names(stores)} {hold} other examples than the rest, and {own} weighed on its own "
+        "states alone; --reference compares stores of one task all the same."
     )
 
 
@@ -109,11 +124,12 @@ def _never_right(e: Evidence, found: Sequence[Cause]) -> str:
 
 def _telling(e: Evidence, found: Sequence[Cause]) -> str:
     """The unit to speak in: the one in which most causes matter; of equals loops, which compare
-    models of any accuracy, where there is a reference."""
-    units = [ACCURACY, INTEGRATED] if e.reference and ACCURACY in e.regret else [INTEGRATED]
+    models of any accuracy, where there is a reference, else accuracy."""
+    units = [ACCURACY, INTEGRATED] if e.reference else [INTEGRATED, ACCURACY]
     telling = {
         at: sum(any(p.at == at and matters(p) for p in parts_of(e, c.code)) for c in found)
         for at in units
+        if at in e.regret
     }
     return max(units, key=lambda at: telling[at])
 

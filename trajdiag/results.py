@@ -171,6 +171,10 @@ class ExampleRow:
     """The right class."""
     predictions: list[int]
     """The predicted class at each loop."""
+    target_name: str | None
+    """The right class as text; None where the store names no classes."""
+    prediction_names: list[str] | None
+    """The predicted classes as text."""
     values: list[float | None]
     """The readout's value at each loop."""
     difficulty: float | None

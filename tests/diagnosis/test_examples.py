@@ -66,3 +66,22 @@ def test_a_long_input_keeps_its_beginning_and_more_of_its_end(tmp_path):
         head, _, tail = row.input.partition(" … ")
         assert whole.startswith(head) and whole.endswith(tail)
         assert (len(head), len(tail)) == (200, 400)
+
+
+def test_classes_that_a_store_names_are_named_and_others_are_not(tmp_path):
+    rng = np.random.default_rng(0)
+    arrays = {
+        "hidden": rng.normal(size=(200, 3, 4)).astype(np.float32),
+        "logits": rng.normal(size=(200, 3, 4)).astype(np.float32),
+        "target": rng.integers(0, 4, 200),
+    }
+    names = ["north", "east", "south", "west"]
+    named = from_arrays(tmp_path / "a.zarr", **arrays, class_names=names)
+    rows = trajdiag.diagnose(named, **QUICK).examples
+    assert rows
+    for row in rows:
+        assert row.target_name == names[row.target]
+        assert row.prediction_names == [names[p] for p in row.predictions]
+    plain = trajdiag.diagnose(from_arrays(tmp_path / "b.zarr", **arrays), **QUICK).examples
+    assert {row.target_name for row in plain} == {None}
+    assert all(row.prediction_names is None for row in plain)

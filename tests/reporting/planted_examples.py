@@ -9,12 +9,19 @@ RIGHT = {"early": (2, 3, 4, 5), "late": (2, 3), "trajectory": (), "ok": (3, 4, 5
 """The loops at which it is right."""
 
 
-def add_examples(results: Results, store: str, count: int = 12, prompt: str = "+ 3 * 2 {}") -> None:
-    """Examples of every verdict, two readouts each."""
+def add_examples(
+    results: Results,
+    store: str,
+    count: int = 12,
+    prompt: str = "+ 3 * 2 {}",
+    names: tuple[str, ...] | None = None,
+) -> None:
+    """Examples of every verdict, two readouts each; `names` are those of the classes."""
     readouts = ("native" if "joint" in store else "entropy", "top1")
     for number in range(count):
         verdict = list(VERDICTS)[number % len(VERDICTS)]
         for readout in readouts:
+            predictions = [4 if t in RIGHT[verdict] else 1 for t in range(1, LOOPS + 1)]
             results.examples.append(
                 ExampleRow(
                     store=store,
@@ -23,7 +30,9 @@ def add_examples(results: Results, store: str, count: int = 12, prompt: str = "+
                     verdict=verdict,
                     leaves=VERDICTS[verdict],
                     target=4,
-                    predictions=[4 if t in RIGHT[verdict] else 1 for t in range(1, LOOPS + 1)],
+                    predictions=predictions,
+                    target_name=names and names[4],
+                    prediction_names=names and [names[p] for p in predictions],
                     values=[None, *(0.125 * number + t for t in range(2, LOOPS + 1))],
                     difficulty=float(1 + number % 3),
                     input=prompt.replace("{}", f"{number}"),

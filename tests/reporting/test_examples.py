@@ -1,6 +1,7 @@
 """The sample of examples on the page."""
 
 import dataclasses
+from itertools import product
 
 from tests.reporting.planted import planted_results
 from tests.reporting.planted_examples import add_examples
@@ -26,6 +27,27 @@ def test_an_example_tells_its_answers_and_values_by_loop_and_where_each_readout_
     assert view.facts == "difficulty 2; right: 4; leaves at 5 with 1"
     assert [line.label for line in view.lines] == ["native gate", "top-1 confidence"]
     assert view.lines[0].values == ("–", "2.12", "3.12", "4.12", "5.12 ◂")
+
+
+def test_classes_are_called_by_their_names_and_those_with_blank_ends_are_quoted():
+    results = planted_results(STORES[:1], examples=60)
+    results.examples.clear()
+    add_examples(results, STORES[0], names=("", " no", "x" * 40, "c", "yes"))
+    views = drill_down(board(results), STORES[0]).examples
+    late = next(v for v in views if v.verdict == "late")
+    assert late.answers == ("“ no”", "yes ✓", "yes ✓", "“ no”", "“ no”")
+    assert late.facts == "difficulty 2; right: yes; leaves at 5 with “ no”"
+
+
+def test_a_class_may_be_called_anything():
+    results = planted_results(STORES[:1], examples=60)
+    results.examples.clear()
+    add_examples(results, STORES[0], names=("", "<b>\u202eab\n", "", "", "x" * 30 + HOSTILE))
+    page = page_of(results)
+    assert page.open == []
+    assert len(page.all("script")) == 1
+    assert "<b>\\u202eab\\u000a" in page.text
+    assert "\u202e" not in page.text
 
 
 def test_verdicts_are_filed_apart_and_what_went_wrong_comes_first():
@@ -54,10 +76,12 @@ def test_prompts_are_text_whatever_they_hold():
 
 
 def test_beside_other_stores_a_stores_examples_take_no_more_than_their_room():
-    for prompt in ("{}", "a long prompt {} " * 35, "<&>\"'" * 110 + "{}", "模型 {} " * 100):
+    prompts = ("{}", "a long prompt {} " * 35, "<&>\"'" * 110 + "{}", "模型 {} " * 100)
+    classes = (None, ("<&>\"'" * 5,) * 5)
+    for prompt, names in product(prompts, classes):
         results = planted_results(STORES, examples=60)
         results.examples.clear()
-        add_examples(results, STORES[0], count=40, prompt=prompt)
+        add_examples(results, STORES[0], count=40, prompt=prompt, names=names)
         shown = section(results)
         size = len(shown[shown.index('<details class="sample"') :].encode())
         assert BESIDE / 2.5 < size <= BESIDE

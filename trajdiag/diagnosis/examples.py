@@ -67,6 +67,8 @@ def _leaves(evaluation: Evaluation) -> NDArray[np.int16]:
 
 def _row(scored: Scored, e: Evaluation, verdicts: NDArray[np.str_], i: int) -> ExampleRow:
     test, store = scored.outcomes.test, scored.outcomes.store
+    target, predictions = int(test.target[i]), [int(p) for p in test.predictions[i]]
+    names = store.class_names
     row, difficulty = int(test.rows[i]), float(scored.outcomes.difficulty[i])
     assert e.exits is not None
     return ExampleRow(
@@ -75,8 +77,10 @@ def _row(scored: Scored, e: Evaluation, verdicts: NDArray[np.str_], i: int) -> E
         readout=e.readout.name,
         verdict=str(verdicts[i]),
         leaves=int(e.exits.leaves[i]),
-        target=int(test.target[i]),
-        predictions=[int(p) for p in test.predictions[i]],
+        target=target,
+        predictions=predictions,
+        target_name=None if names is None else names[target],
+        prediction_names=None if names is None else [names[p] for p in predictions],
         values=_values(e.exits.values[i]),
         difficulty=difficulty if np.isfinite(difficulty) else None,
         input=None if store.inputs is None else _shortened(str(store.inputs[row])),

@@ -10,10 +10,12 @@ from trajdiag.results import ExampleRow
 
 ALONE, BESIDE = 64_000, 8_000
 """Bytes that a store's examples take on the page: alone, and beside other stores."""
-MARKUP, OF_LINE, OF_CELL = 370, 75, 9
-"""Bytes of the markup of an example, and of a line and a cell of it."""
+MARKUP, OF_LINE, OF_CELL, OF_ANSWER = 370, 75, 10, 11
+"""Bytes of the markup of an example, of a line and a cell of it, and of what sets a class apart."""
 TITLE = 60
 """Characters of its head."""
+CLASS = 24
+"""Characters of a class's name."""
 VERDICTS = ("early", "late", "trajectory", "ok")
 
 
@@ -42,19 +44,20 @@ class View:
     @property
     def size(self) -> int:
         """Bytes that it takes on the page, about and rather too many."""
-        lines = [self.answers, *(line.values for line in self.lines)]
-        texts = [self.title, self.facts, self.prompt, *(line.label for line in self.lines)]
+        labels = [line.label for line in self.lines]
+        texts = [self.title, self.facts, self.prompt, *labels, *self.answers]
+        values = [value for line in self.lines for value in line.values]
         # What is markup elsewhere is escaped, such as &#34;.
         escapes = 4 * sum(text.count(c) for text in texts for c in "<>&'\"")
-        cells = [
-            cell for line in (self.answers, *lines) for cell in line
-        ]  # and the numbers of loops
+        # A loop's column is headed by its number.
+        cells = 2 * OF_CELL * len(self.answers) + OF_ANSWER * len(self.answers)
         return (
             MARKUP
             + OF_LINE * len(self.lines)
             + escapes
-            + sum(len(text.encode()) for text in texts)
-            + sum(OF_CELL + len(cell.encode()) for cell in cells)
+            + cells
+            + OF_CELL * len(values)
+            + sum(len(text.encode()) for text in [*texts, *values])
         )
 
 
@@ -103,7 +106,9 @@ def _view(board: Board, rows: list[ExampleRow]) -> View:
     said = visible_lines(first.input) if first.input else f"example {visible(first.example)}"
     line = " ".join(said.split())
     title = shortened(line, TITLE)
-    facts = [f"right: {first.target}", f"leaves at {first.leaves} with {_answer(first)}"]
+    answers = [_named(first.prediction_names, t, p) for t, p in enumerate(first.predictions)]
+    right = str(first.target) if first.target_name is None else _class_text(first.target_name)
+    facts = [f"right: {right}", f"leaves at {first.leaves} with {answers[first.leaves - 1]}"]
     if first.difficulty is not None:
         facts.insert(0, f"difficulty {tick(first.difficulty)}")
     return View(
@@ -111,13 +116,23 @@ def _view(board: Board, rows: list[ExampleRow]) -> View:
         facts="; ".join(facts),
         prompt=said if title != said else "",
         verdict=first.verdict,
-        answers=tuple(f"{p} ✓" if p == first.target else f"{p}" for p in first.predictions),
+        answers=tuple(
+            f"{answer} ✓" if predicted == first.target else answer
+            for answer, predicted in zip(answers, first.predictions, strict=True)
+        ),
         lines=tuple(_line(board, row) for row in rows),
     )
 
 
-def _answer(row: ExampleRow) -> str:
-    return str(row.predictions[row.leaves - 1])
+def _named(names: list[str] | None, loop: int, predicted: int) -> str:
+    """A predicted class by its name, or its number where the store names none."""
+    return str(predicted) if names is None else _class_text(names[loop])
+
+
+def _class_text(name: str) -> str:
+    """A class's name on the page: in quotes where its ends are blank, which else nobody sees."""
+    text = shortened(visible(name), CLASS)
+    return text if text and text == text.strip() else f"“{text}”"
 
 
 def _line(board: Board, row: ExampleRow) -> Line:

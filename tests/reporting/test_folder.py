@@ -12,7 +12,7 @@ import pytest
 
 from tests.reporting.planted import planted_results
 from trajdiag.errors import ReportError
-from trajdiag.reporting.board import FEW, IN_FULL
+from trajdiag.reporting.board import DRAWN, FEW, IN_FULL, MANY
 from trajdiag.reporting.folder import FIGURES, OWN, report_files, write_report
 from trajdiag.results import ROW_TYPES, Results
 
@@ -179,3 +179,18 @@ def test_of_many_stores_the_first_are_shown_in_full_and_the_page_grows_by_little
         sizes[count] = len(html.encode())
     per_store = (sizes[FEW + 3] - sizes[FEW + 1]) / 2
     assert sizes[FEW + 1] + (30 - FEW - 1) * per_store < 3e6
+
+
+def test_of_very_many_stores_the_first_are_drawn_and_all_stand_in_tables_and_files():
+    names = [f"mano-joint-linear-seed-{number}" for number in range(MANY + 1)]
+    results = planted_results(names, examples=60)
+    results.replicas.clear()
+    files = report_files(results, "t")
+    html = files["report.html"]
+    assert html.count("accuracy against mean exit depth;") == DRAWN
+    assert html.count('<details class="sample"') == DRAWN
+    assert f"Shown for the first {DRAWN} of {MANY + 1} stores" in html
+    assert f"Shown for the first {DRAWN} of {MANY + 1} stores" in files["report.md"]
+    scoreboards = html[html.index('<section id="scoreboard">') :].partition("</section>")[0]
+    assert f">{names[-1]}</span></caption>" in scoreboards
+    assert {row["store"] for row in json.loads(files["results.json"])["frontier"]} == set(names)

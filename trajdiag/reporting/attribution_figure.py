@@ -18,7 +18,7 @@ EDGES = {"left": 13.0, "right": 17.0, "top": 2.0, "bottom": 22.0}
 def attribution_figure(board: Board) -> Figure:
     """Two panels a store: where its principal readouts' test examples end up, and how deep they
     run."""
-    points = {store: _bars(board, store) for store in board.stores}
+    points = {store: _bars(board, store) for store in board.drawn}
     worst = min((bar.shares["ok"] for rows in points.values() for bar in rows), default=0.0)
     step = 0.1 if worst < 0.9 else 0.05
     start = 0.0 if worst < 0.5 else float(np.floor(round((worst - step / 2) / step, 6)) * step)
@@ -45,7 +45,7 @@ def attribution_figure(board: Board) -> Figure:
         title="Attribution at the operating point",
         caption="Each readout at its operating point, on test. The readout loses an example when "
         "it leaves before the first right loop (early), or passes a right loop and leaves wrong "
-        "(late). Tick: the hindsight oracle’s depth.",
+        "(late). Tick: the hindsight oracle’s depth." + board.undrawn,
         rows=tuple(pairs),
         keys=tuple(Key(role=part, label=PART_LABELS[part]) for part in PARTS),
         tables=("diagnosis", "scores"),

@@ -25,6 +25,9 @@ ORACLE = "oracle"
 FEW, IN_FULL = 8, 4
 """Of more stores than `FEW` a report shows the first `IN_FULL` in full, and of the others what
 compares them."""
+MANY, DRAWN = 40, 12
+"""Of more stores than `MANY` a report draws the first `DRAWN`; the others have their scoreboards
+and their rows in the tables of all stores."""
 APART = (ORACLE, "bound")
 """The kinds that nobody can deploy as they stand: shown beside the readouts, not among them."""
 
@@ -100,6 +103,22 @@ class Board:
         return (
             f"Shown for the first {IN_FULL} of {len(self.stores)} stores, as is every readout "
             "in the tables; the tables as files hold all, and a report on fewer stores shows it."
+        )
+
+    @property
+    def drawn(self) -> list[str]:
+        """The stores that have panels, examples and paired differences of their own."""
+        return list(self.stores)[: DRAWN if len(self.stores) > MANY else MANY]
+
+    @property
+    def undrawn(self) -> str:
+        """A sentence, to follow another, for what is shown of the drawn stores alone; empty where
+        those are all."""
+        if len(self.stores) <= MANY:
+            return ""
+        return (
+            f" Shown for the first {DRAWN} of {len(self.stores)} stores; the tables as files hold "
+            "all."
         )
 
     @property

@@ -14,10 +14,13 @@ UNPAIRED = "The stores hold different examples: these intervals are not paired."
 
 
 def comparisons(board: Board) -> list[Table]:
-    """For each pair of stores the differences by readout; intervals are on one scale a column."""
+    """For each pair of stores of which the first is drawn, the differences by readout;
+    intervals are on one scale a column."""
     tables: dict[tuple[str, str], list[ComparisonRow]] = {}
+    drawn = set(board.drawn)
     for row in board.results.comparisons:
-        if row.metric not in SWAP_LABELS and row.metric not in FROZEN_FIT_LABELS:
+        named = row.metric in SWAP_LABELS or row.metric in FROZEN_FIT_LABELS
+        if row.store in drawn and not named:
             tables.setdefault((row.store, row.reference), []).append(row)
     return [_differences(board, rows) for rows in tables.values()]
 

@@ -19,7 +19,7 @@ from trajdiag.reporting.svg import NARROW, WIDTH, Figure, Panel, Row
 def accuracy_figure(board: Board) -> Figure:
     """One panel a store: accuracy of each loop at each difficulty."""
     panels = []
-    for store in board.stores:
+    for store in board.drawn:
         if (store, None, "accuracy") not in board.profile:
             continue
         grid = difficulty_grid(board, store, None, "accuracy")
@@ -41,7 +41,7 @@ def accuracy_figure(board: Board) -> Figure:
         title="Accuracy by loop and difficulty, %",
         caption="Accuracy on test when every example leaves at that loop. The framed loop is the "
         "first within a point of the row’s best: where the frame moves right with difficulty, "
-        "harder inputs need more loops.",
+        "harder inputs need more loops." + board.undrawn,
         rows=(Row(title="", panels=tuple(panels)),),
         tables=("profile",),
     )

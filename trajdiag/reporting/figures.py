@@ -46,7 +46,7 @@ def frontier_figure(board: Board) -> Figure:
     shown = shown or [row.accuracy for rows in board.frontier.values() for row in rows]
     low = float(np.floor(10 * min(shown, default=0.0) - 0.2) / 10)
     panels = []
-    for store, row in board.stores.items():
+    for store in board.drawn:
         named = featured | set(board.principals(store))
         readouts = [
             name
@@ -67,7 +67,7 @@ def frontier_figure(board: Board) -> Figure:
             rules,
             drawn.get("fixed"),
             [drawn[name] for name in (ORACLE, "bound") if name in drawn],
-            row.loops,
+            board.stores[store].loops,
             max(low, 0.0),
         )
         ax.set_xlabel("mean exit depth (loops)")
@@ -94,7 +94,7 @@ def frontier_figure(board: Board) -> Figure:
         + ". Dots and the numbers in the key are operating points, in loops, crosses their "
         f"{board.interval_percent}% intervals. Open circles force every example out at one loop. "
         "Dashed: the hindsight oracle, which leaves at the first right loop, and the learned "
-        "bound, the best that was learned or scored at each depth.",
+        "bound, the best that was learned or scored at each depth." + board.undrawn,
         rows=(Row(title="", panels=tuple(panels)),),
         tables=("frontier", "scores"),
     )

@@ -60,7 +60,7 @@ def contents(board: Board, title: str) -> dict[str, Any]:
         "summary": tables.summary(board) if len(stores) > 1 else None,
         "scoreboards": [tables.scoreboard(board, store) for store in stores],
         "other_scores": [tables.other_scores(board, store) for store in board.in_full],
-        "shares": [tables.shares(board, store) for store in stores],
+        "shares": [tables.shares(board, store) for store in board.drawn],
         "regret": regret_tables.regret(board),
         "every_regret": [
             table for store in stores if (table := regret_tables.every_regret(board, store))
@@ -73,7 +73,9 @@ def contents(board: Board, title: str) -> dict[str, Any]:
             for store in board.in_full
             if (found := quality_tables.quality(board, store))
         ],
-        "examples": [found for store in stores if (found := drill_down(board, store)).examples],
+        "examples": [
+            found for store in board.drawn if (found := drill_down(board, store)).examples
+        ],
         "replicas": replica_tables.replicas(board),
         "latency": latency_tables.latency(board),
         "contexts": latency_tables.contexts(board),
@@ -83,6 +85,7 @@ def contents(board: Board, title: str) -> dict[str, Any]:
         "interval_percent": board.interval_percent,
         "apart": board.apart,
         "left_out": board.left_out,
+        "undrawn": board.undrawn,
         "csv": [f"{table}.csv" for table in ROW_TYPES],
     }
 

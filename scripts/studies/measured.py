@@ -10,23 +10,24 @@ from studies.runs import Run, stores_of
 from studies.settings import READOUTS, Scale
 
 import trajdiag
+from trajdiag.latency.saved import saved_latency
 
 Say = Callable[[str], None]
 
 
 def run_live(root: Path, scale: Scale, runs: Sequence[Run], say: Say) -> None:
-    """Time the scale's `live` readouts on the models of seed 0; once each. The report takes the
-    numbers up from the cache."""
+    """Time the scale's `live` readouts on the models of seed 0, those that have not been. The
+    report takes the numbers up from the cache."""
     names = {run.name for run in runs}
     for task, setting, readout in scale.live:
         store = f"{task}-{setting}-s0"
-        mark = root / "live" / f"{store}-{readout}.json"
-        if mark.is_file() or store not in names:
+        if store not in names:
+            continue
+        rows, _ = saved_latency(trajdiag.open(store, cache_dir=str(root)), str(root))
+        if any(row.readout == readout for row in rows):
             continue
         say(f"{store}: {readout} live")
-        found = trajdiag.measure_latency(store, readout, cache_dir=str(root), **scale.live_options)
-        mark.parent.mkdir(parents=True, exist_ok=True)
-        mark.write_text(json.dumps({"rows": len(found.latency)}), encoding="utf-8")
+        trajdiag.measure_latency(store, readout, cache_dir=str(root), **scale.live_options)
 
 
 def report_all(root: Path, scale: Scale, runs: Sequence[Run], say: Say) -> dict[str, Any]:
@@ -44,7 +45,8 @@ def report_all(root: Path, scale: Scale, runs: Sequence[Run], say: Say) -> dict[
     }
     folder, mark = root / "reports" / "all", root / "reports" / "all.made-of"
     made_of = _made_of(root, stores, options)
-    if not (mark.is_file() and mark.read_text("utf-8") == made_of and folder.is_dir()):
+    found = _results(folder)
+    if found is None or not mark.is_file() or mark.read_text("utf-8") != made_of:
         say(f"one report over {len(stores)} stores")
         trajdiag.report(
             stores,
@@ -56,7 +58,17 @@ def report_all(root: Path, scale: Scale, runs: Sequence[Run], say: Say) -> dict[
             **_present(root, stores, options),
         )
         mark.write_text(made_of, encoding="utf-8")
-    return json.loads((folder / "results.json").read_text("utf-8"))
+        found = _results(folder)
+    assert found is not None
+    return found
+
+
+def _results(folder: Path) -> dict[str, Any] | None:
+    """The results of a report; None where they are not there or cannot be read."""
+    try:
+        return json.loads((folder / "results.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
 
 
 def _present(root: Path, stores: Sequence[str], options: dict[str, Any]) -> dict[str, Any]:
@@ -77,5 +89,5 @@ def _made_of(root: Path, stores: Sequence[str], options: dict[str, Any]) -> str:
     for store in stores:
         parts.append(trajdiag.open(store, cache_dir=str(root)).fingerprint)
         parts += [path.read_text("utf-8") for path in _gate_files(root, store)]
-    parts += [path.name for path in sorted((root / "live").glob("*.json"))]
+    parts += [path.read_text("utf-8") for path in sorted((root / "latency").glob("*/*.json"))]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

@@ -13,6 +13,8 @@ from studies.ledger import Ledger
 from studies.paper import SOURCE
 from studies.weak_points import weak_points
 
+from trajdiag.errors import ConfigError
+
 FIGURES = {
     "study-depth.svg": "Accuracy by mean exit depth, a panel a trajectory",
     "study-regret.svg": "The regret of every jointly trained gate, split into its parts",
@@ -23,17 +25,31 @@ FIGURES = {
 def write_page(study: Mapping[str, Any], folder: Path) -> Path:
     """Write study.md and figures/study-*.svg into `folder`; gives the page's path."""
     for name, text in files(study).items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        partial.write_text(text, encoding="utf-8", newline="\n")
-        partial.replace(path)
+        write_whole(folder / name, text)
     return folder / "study.md"
 
 
+def write_whole(path: Path, text: str) -> None:
+    """Put the text into a file, wholly or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    partial.write_text(text, encoding="utf-8", newline="\n")
+    partial.replace(path)
+
+
 def read_study(path: Path) -> dict[str, Any]:
-    """A study's JSON."""
-    return json.loads(path.read_text("utf-8"))
+    """A study's JSON. Raises ConfigError where there is none."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(
+            f"there is no {path} to write the page from; run scripts/study first"
+        ) from None
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not {"sizes", "settings", "numbers", "curves"} <= set(found):
+        raise ConfigError(f"{path} holds no study; run scripts/study again")
+    return found
 
 
 def files(study: Mapping[str, Any]) -> dict[str, str]:

@@ -1,21 +1,25 @@
 """The runs of a study: trained, frozen, fitted, each kept on its own and none done twice."""
 
+import fcntl
 import json
 import os
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
 from studies.settings import SCALES, Scale, Setting, TaskStudy
 
 import trajdiag
-from trajdiag.errors import TrajdiagError
+from trajdiag.errors import ConfigError, TrajdiagError
 
 LONGER = "-longer"
 """Ends the name of a run's store beyond the trained difficulty, and of the task there."""
@@ -50,12 +54,30 @@ def stores_of(study: TaskStudy, run: Run) -> list[str]:
     return [run.name] + [run.name + LONGER] * (run.setting in study.longer)
 
 
+@contextmanager
+def alone(root: Path) -> Iterator[None]:
+    """One study at a time in a folder. Raises ConfigError where another is at work in it."""
+    root.mkdir(parents=True, exist_ok=True)
+    with (root / ".lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(
+                f"another study is at work in {root}; wait until it ends, or give another "
+                "--cache-dir"
+            ) from None
+        yield
+
+
 def is_done(root: Path, scale: Scale, run: Run) -> bool:
-    """Whether the run is finished, by the settings as they stand."""
-    mark = _mark(root, run)
-    return mark.is_file() and json.loads(mark.read_text("utf-8"))["identity"] == _identity(
-        root, scale, run
+    """Whether the run is finished, by the settings as they stand, and all it left is there."""
+    study = scale.task(run.task)
+    stores = [root / "stores" / f"{name}.zarr" for name in stores_of(study, run)]
+    gates = list((root / "gates" / run.name).glob("*/gate.safetensors"))
+    whole = all(store.is_dir() for store in stores) and (
+        run.setting not in study.six or len(gates) >= len(scale.gates)
     )
+    return whole and _marked(root, run).get("identity") == _identity(root, scale, run)
 
 
 def run_all(
@@ -66,7 +88,7 @@ def run_all(
     waiting = [run for run in runs if not is_done(root, scale, run)]
     total, failed = len(waiting), {}
     while waiting:
-        with ProcessPoolExecutor(scale.workers, get_context("spawn")) as pool:
+        with _workers(scale.workers) as pool:
             flying: dict[Future[None], Run] = {}
             broken = False
             while flying or (waiting and not broken):
@@ -82,6 +104,32 @@ def run_all(
                     told = "done" if error is None else f"FAILED: {failed[run.name]}"
                     say(f"{run.name}: {told} ({total - left} of {total})")
     return failed
+
+
+@contextmanager
+def _workers(count: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that end with this one, and at once where it is interrupted: whatever they do can
+    be gone on with."""
+    parent = os.getpid()
+    with ProcessPoolExecutor(count, get_context("spawn"), _follow, (parent,)) as pool:
+        try:
+            yield pool
+        except KeyboardInterrupt:
+            for worker in active_children():
+                worker.kill()
+            raise
+
+
+def _follow(parent: int) -> None:
+    """Leave interrupts to the parent, and end once it has."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def do_run(root: str, scale_name: str, run: Run) -> None:
@@ -124,7 +172,16 @@ def do_run(root: str, scale_name: str, run: Run) -> None:
 
 def cpu_seconds(root: Path, run: Run) -> Mapping[str, float]:
     """What each part of a finished run took; little where it was there already."""
-    return json.loads(_mark(root, run).read_text("utf-8"))["cpu_seconds"]
+    return _marked(root, run).get("cpu_seconds", {})
+
+
+def _marked(root: Path, run: Run) -> dict[str, Any]:
+    """What was kept of a finished run; empty where it is not there or cannot be read."""
+    try:
+        found = json.loads(_mark(root, run).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _mark(root: Path, run: Run) -> Path:

@@ -9,6 +9,7 @@ import pytest
 from studies.page import files, read_study, write_page
 
 from tests.studies.planted import drawn, study
+from trajdiag.errors import ConfigError
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -77,6 +78,15 @@ def test_a_study_without_numbers_still_has_a_page():
     planted = study()
     planted["numbers"] = {}
     assert "no numbers" in files(planted)["study.md"]
+
+
+@pytest.mark.parametrize("text", ['{"sizes": ', "{}", "[]", None])
+def test_what_is_no_study_is_refused_in_a_line(tmp_path: Path, text: str | None):
+    path = tmp_path / "study.json"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match="run scripts/study"):
+        read_study(path)
 
 
 def test_the_page_in_docs_is_what_its_json_gives(tmp_path: Path):

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 from studies import runs
-from studies.runs import Run, cpu_seconds, do_run, is_done, run_all, runs_of, stores_of
+from studies.runs import Run, alone, cpu_seconds, do_run, is_done, run_all, runs_of, stores_of
 from studies.settings import SCALES, SMALL, TINY, TaskStudy
+
+from trajdiag.errors import ConfigError
 
 
 @pytest.mark.parametrize("scale", SCALES.values(), ids=lambda scale: scale.name)
@@ -70,6 +72,35 @@ def test_a_run_is_done_only_by_the_settings_that_made_it(tmp_path: Path, tiny_ru
     assert made >= {f"{name}.zarr" for name in stores_of(TINY.task("mano"), tiny_run)}
     other = dataclasses.replace(TINY, gates=(("linear", "ponder"),))
     assert not is_done(tmp_path, other, tiny_run)
+    mark = tmp_path / "runs" / f"{tiny_run.name}.json"
+    whole = mark.read_text("utf-8")
+    for damaged in (whole[:20], "{}", "[]"):
+        mark.write_text(damaged, encoding="utf-8")
+        assert not is_done(tmp_path, TINY, tiny_run)
+    mark.write_text(whole, encoding="utf-8")
+    for lost in (
+        *(tmp_path / "stores" / f"{name}.zarr" for name in made_by(tiny_run)),
+        tmp_path / "gates" / tiny_run.name / "linear-ponder",
+    ):
+        lost.rename(tmp_path / "lost")
+        assert not is_done(tmp_path, TINY, tiny_run)
+        (tmp_path / "lost").rename(lost)
+    assert is_done(tmp_path, TINY, tiny_run)
+
+
+def made_by(run: Run) -> list[str]:
+    return stores_of(TINY.task(run.task), run)
+
+
+def test_one_study_at_a_time_is_at_work_in_a_folder(tmp_path: Path):
+    with (
+        alone(tmp_path),
+        pytest.raises(ConfigError, match="another study is at work"),
+        alone(tmp_path),
+    ):
+        raise AssertionError("two at once")
+    with alone(tmp_path):
+        pass
 
 
 def test_finished_runs_are_not_submitted_again(
@@ -79,5 +110,11 @@ def test_finished_runs_are_not_submitted_again(
     mark.parent.mkdir()
     identity = runs._identity(tmp_path, TINY, tiny_run)
     mark.write_text(json.dumps({"identity": identity, "cpu_seconds": {}}))
+    for name in made_by(tiny_run):
+        (tmp_path / "stores" / f"{name}.zarr").mkdir(parents=True)
+    for kind, objective in TINY.gates:
+        gate = tmp_path / "gates" / tiny_run.name / f"{kind}-{objective}" / "gate.safetensors"
+        gate.parent.mkdir(parents=True)
+        gate.touch()
     monkeypatch.setattr(runs, "ProcessPoolExecutor", None)
     assert run_all(tmp_path, TINY, [tiny_run], print) == {}

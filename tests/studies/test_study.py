@@ -2,8 +2,10 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,46 @@ def test_a_missing_run_alone_is_done_again_to_the_same_page(cache: Path):
     assert f"{name}: done (1 of 1)" in again.stderr
     assert {path: when for path, when in stamps(cache).items() if path in kept} == kept
     assert (root / "docs" / "study.md").read_text("utf-8") == page
+
+
+@pytest.mark.slow
+def test_what_was_deleted_or_damaged_is_made_again_to_the_same_page(cache: Path):
+    root = cache / "study" / "tiny"
+    page = (root / "docs" / "study.md").read_text("utf-8").partition("### 5.")[0]
+    (root / "reports" / "all" / "results.json").write_text('{"stores": ')
+    (root / "runs" / "mano-fixed-uniform-s1.json").write_text("{")
+    shutil.rmtree(root / "gates" / "mano-fixed-uniform-s0")
+    shutil.rmtree(root / "latency")
+    again = study(cache)
+    assert again.returncode == 0, again.stderr
+    assert "mano-fixed-uniform-s0: entropy live" in again.stderr
+    now = (root / "docs" / "study.md").read_text("utf-8")
+    assert now.partition("### 5.")[0] == page and "| mano-fixed-uniform-s0, entropy" in now
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_it_and_its_workers_and_a_second_study_is_refused(tmp_path: Path):
+    command = [sys.executable, str(ROOT / "scripts" / "study"), "--scale", "tiny"]
+    with subprocess.Popen(
+        [*command, "--cache-dir", str(tmp_path)],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as begun:
+        assert begun.stderr is not None
+        begun.stderr.readline()  # a worker is at it
+        second = study(tmp_path)
+        assert second.returncode == 1 and "another study is at work" in second.stderr
+        os.killpg(begun.pid, signal.SIGINT)
+        assert begun.wait(timeout=20) == 130
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(begun.pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.2)
+    raise AssertionError("a worker has outlived the study")
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import numpy as np
 
 from trajdiag.errors import ConfigError, NonFiniteError
 from trajdiag.store.columns import Columns
+from trajdiag.store.given_loops import require_unmasked
 from trajdiag.store.schema import SPLITS
 
 SHARES = {"fit": 0.5, "val": 0.2, "test": 0.3}
@@ -157,6 +158,7 @@ def draw_splits(group: np.ndarray, seed: int) -> np.ndarray:
 
 def _array(name: str, values: Any) -> np.ndarray:
     """`values`, which may be a tensor."""
+    require_unmasked(name, values)
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         # numpy has no bfloat16

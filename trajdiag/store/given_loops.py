@@ -41,6 +41,7 @@ class GivenLoops:
     def __init__(self, name: str, values: Any) -> None:
         """Raises ConfigError unless `values` is floating point with the dimensions of `name`."""
         self.name = name
+        require_unmasked(name, values)
         try:
             self._values: Sliceable = values if hasattr(values, "shape") else np.asarray(values)
         except ValueError as error:
@@ -93,6 +94,15 @@ class GivenLoops:
                 f"{self.name} must be floating point, got {_name(tensor.dtype)}; {_BFLOAT16}"
             )
         return tensor
+
+
+def require_unmasked(name: str, values: Any) -> None:
+    """Raises ConfigError where values are masked: a store would take them for what lies below."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ConfigError(
+            f"{name} masks {int(np.ma.count_masked(values)):,} of its values, and a store keeps "
+            "no mask; leave those examples out, or fill the values"
+        )
 
 
 def _tensor(name: str, values: Any) -> Tensor:

@@ -1,6 +1,6 @@
 """What is to be continued: texts or tokens, as the tokens of one model."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -77,7 +77,10 @@ def _ids(prompt: Any, number: int, model: LoopedModel) -> list[int]:
 
 
 def _plain(given: Any) -> Any:
-    """Arrays and tensors as lists."""
+    """Arrays and tensors as lists. Raises TypeError for what has no order of its own, and for
+    bytes, whose numbers are no tokens."""
+    if isinstance(given, bytes | bytearray | memoryview | Set | Mapping):
+        raise TypeError(type(given).__name__)
     return given.tolist() if isinstance(given, np.ndarray | Tensor) else given
 
 

@@ -125,3 +125,7 @@ def test_a_check_of_an_unknown_quantity_is_told_after_the_report_is_written(home
     assert main([*line.split(), "--fail-if", "reedout > 0.05"]) == 1
     assert "unknown quantity 'reedout', did you mean readout?" in capsys.readouterr().err
     assert (home / "reports" / "two" / "report.html").is_file()
+    checks = ["--fail-if", "reedout > 0.05", "--fail-if", "entropy:depth > 0.5"]
+    assert main([*line.split(), *checks]) == 1
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert "depth of entropy on two is " in told and "unknown quantity 'reedout'" in told

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from trajdiag.cachedir import reports_folder
-from trajdiag.diagnosis.checks import failures, parse_check
+from trajdiag.diagnosis.checks import Check, failures, parse_check
 from trajdiag.diagnosis.diagnosing import diagnose
-from trajdiag.errors import CheckError
+from trajdiag.errors import CheckError, UnknownNameError
 from trajdiag.latency.saved import saved_latency
 from trajdiag.reporting.folder import require_usable, write_report
 from trajdiag.reporting.names import visible
-from trajdiag.results import LatencyRow
+from trajdiag.results import LatencyRow, Results
 from trajdiag.scoring.stores import StoreLike, open_stores
 from trajdiag.store.reader import Store, open_store
 
@@ -55,9 +55,23 @@ def report(
     for sentence in results.verdict:
         progress(visible(sentence))
     page = write_report(results, output, title) / "report.html"
-    if failed := failures(results, checks):
-        raise CheckError("; ".join(map(visible, failed)), str(page))
+    _require(results, checks, page)
     return page
+
+
+def _require(results: Results, checks: Iterable[Check], page: Path) -> None:
+    """CheckError for what came true, with what names nothing beside it; UnknownNameError where that
+    is all."""
+    failed, unknown = [], []
+    for check in checks:
+        try:
+            failed += failures(results, [check])
+        except UnknownNameError as error:
+            unknown.append(error)
+    if failed:
+        raise CheckError("; ".join(map(visible, [*failed, *map(str, unknown)])), str(page))
+    if unknown:
+        raise unknown[0]
 
 
 def _latency(

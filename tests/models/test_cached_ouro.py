@@ -96,7 +96,7 @@ def test_what_stands_for_deeper_loops_is_the_exit_loops():
 
 
 def test_rows_that_stay_go_on_to_the_same_bits():
-    """Those that stay are read in place, where they were copied out of the cache before."""
+    """Those that stay are read in place, which gives what copying them out of the cache does."""
     model = as_model(random_decoder(4))
     stay, tokens = np.array([1, 2, 4]), torch.tensor([1, 2, 3, 4, 5, 6])
     found = []

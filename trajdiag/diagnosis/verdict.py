@@ -38,7 +38,8 @@ _NAMES = {
 
 
 def verdict(stores: Sequence[Evidence]) -> list[str]:
-    """At most three sentences: whose the shortfalls are, which readout to use, what stays open."""
+    """At most three sentences: whose the shortfalls are, which readout to use, and what stays open
+    or limits them."""
     told = [e for e in stores if not e.chance.only]
     references = {e.reference for e in told}
     caused = [e for e in told if blamed(e)]
@@ -49,21 +50,23 @@ def verdict(stores: Sequence[Evidence]) -> list[str]:
     quiet = [e for e in told if e not in caused and e.store not in references]
     clauses += [_nothing(e) for e in quiet if not undecided(e)]
     sentences = [_joined(clauses), _joined([_use(e) for e in told])]
-    unclear = [e for e in quiet if undecided(e)]
-    if unclear:
-        sentences.append(
-            _joined([f"the data cannot tell: {_open(unclear[0])}", *map(_open, unclear[1:])])
-        )
-    elif any(e.reference for e in told):
-        unpaired = [e.store for e in told if e.reference and not e.paired]
-        sentences.append(
-            "Intervals are over inputs, one training run a model: another seed may differ"
-            + f"; {_names(unpaired)} and the reference hold other examples, so that these are not "
-            "paired" * bool(unpaired) + "."
-        )
+    limits: list[str] = []
     alone = [e.store for e in told if e.reference is None and e.store not in references]
     if alone and len(told) > 1:
-        sentences[-1] += f" {_alone(alone)}"
+        limits.append(_alone(alone))
+    unclear = [e for e in quiet if undecided(e)]
+    if unclear:
+        limits += [f"the data cannot tell: {_open(unclear[0])}", *map(_open, unclear[1:])]
+    elif any(e.reference for e in told):
+        limits.append(
+            "intervals are over inputs, one training run a model: another seed may differ"
+        )
+        if unpaired := [e.store for e in told if e.reference and not e.paired]:
+            limits.append(
+                f"{_names(unpaired)} and the reference hold other examples, so that these are not "
+                "paired"
+            )
+    sentences.append(_joined(limits))
     return [sentence for sentence in sentences if sentence]
 
 
@@ -94,10 +97,10 @@ def _cause(e: Evidence) -> str:
 
 
 def _alone(stores: Sequence[str]) -> str:
-    hold, own = ("hold", "each is") if len(stores) > 1 else ("holds", "is")
     return (
-        f"{_names(stores)} {hold} other examples than the rest, and {own} weighed on its own "
-        "states alone; --reference compares stores of one task all the same."
+        f"having no examples in common with the rest, {_names(stores)} "
+        + ("are weighed on their own states" if len(stores) > 1 else "is weighed on its own states")
+        + " (--reference compares stores of one task all the same)"
     )
 
 

@@ -108,7 +108,8 @@ class Board:
     @property
     def drawn(self) -> list[str]:
         """The stores that have panels, examples and paired differences of their own."""
-        return list(self.stores)[: DRAWN if len(self.stores) > MANY else MANY]
+        stores = list(self.stores)
+        return stores[:DRAWN] if len(stores) > MANY else stores
 
     @property
     def undrawn(self) -> str:

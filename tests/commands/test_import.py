@@ -171,7 +171,7 @@ def test_gate_is_taken_for_the_logit_of_the_hazard(capsys):
         ({"target": np.int64(3)}, [], ["target must be [example], class indices, got []"]),
         ({"difficulty": np.float64(3)}, [], ["difficulty [] must have an entry an example"]),
         ({"hidden": np.float32(3)}, [], ["hidden must be [example, loop, d_model], got 0"]),
-        ({"class_names": np.array(["a"])}, [], ["class_names must be 5 texts, got [1]"]),
+        ({"class_names": np.array(["a"])}, [], ["class_names must be 5 texts, got 1"]),
         ({}, ["--name", "../x"], ["a store's name must be one folder's name"]),
         ({}, ["--name", ".x"], ["does not begin with a dot"]),
     ],

@@ -49,16 +49,27 @@ def arguments(**changes):
         ({"target": torch.zeros(40)}, "target must be integers"),
         ({"split": ["train"] * 40}, r"split must be one of fit, val, test .*, got train"),
         ({"split": np.arange(40)}, "split must be one of"),
-        ({"difficulty": ["hard"] * 40}, "difficulty must be numbers, got <U4"),
+        ({"difficulty": ["hard"] * 40}, "difficulty must be numbers, got texts"),
         ({"difficulty": np.zeros((40, 1))}, r"difficulty \[40, 1\] must have an entry an example"),
         ({"id": ["a", "b", "b", "a"] * 10}, "id 'a' is given more than once, 38 of 40 repeat"),
         ({"id": np.full(40, 0.5)}, "id must be text or integers, got float64"),
         ({"id": np.full(40, b"\xff")}, "id must be text in UTF-8"),
         ({"group": np.full(40, 0.5)}, "group must be integers, got float64"),
         ({"group": np.full(40, 2**63, np.uint64)}, r"group must be integers below 2\^63"),
-        ({"class_names": ["a"]}, r"class_names must be 5 texts, got \[1\]"),
-        ({"class_names": ["a", ["b"]]}, "class_names must be 5 texts: "),
-        ({"class_names": [*"abcd", None]}, r"class_names must be 5 texts, got \[5\] of object"),
+        ({"class_names": ["a"]}, "class_names must be 5 texts, got 1"),
+        ({"class_names": 5}, "class_names must be 5 texts, got 5"),
+        ({"class_names": [*"abcd", ["e"]]}, r"class_names must be 5 texts, got \['e'\]"),
+        ({"class_names": [*"abcd", None]}, "class_names must be 5 texts, got None"),
+        ({"class_names": [*"abcd", 5]}, "class_names must be 5 texts, got 5"),
+        ({"group": [1, "1"] * 20},
+         r"group must be all texts or all numbers, got '1' \(str\) for example 1, 1 \(int\) for"),
+        ({"group": np.array(["a", None] * 20, object)},
+         r"group must be all texts or all numbers, got None \(NoneType\) for example 1"),
+        ({"input": ["a"] * 39 + [float("nan")]}, r"got nan \(float\) for example 39"),
+        ({"id": [*range(39), "x"]}, "id must be all texts or all numbers"),
+        ({"split": ["fit", 1] * 20}, "split must be all texts or all numbers"),
+        ({"difficulty": [0.5, None] * 20}, "difficulty must be all texts or all numbers"),
+        ({"group": [2**70] * 40}, "group must be numbers that 64 bits hold"),
         ({"class_names": [*"abcd", "\ud800"]}, r"class_names must be text, got '\\ud800'"),
         ({"covariates": [np.zeros(40)]}, "covariates must be arrays by name, got list"),
         ({"covariates": {"zarr.json": np.zeros(40)}}, r"and not zarr\.json; got 'zarr\.json'"),
@@ -203,6 +214,20 @@ def test_texts_may_be_bytes_groups_names_and_splits_numbers(tmp_path):
     assert store.split[:3].tolist() == ["fit", "val", "test"]
     assert store.ids.tolist() == [str(i) for i in range(40)]
     assert store.inputs is not None and store.inputs.tolist() == named.tolist()
+
+
+def test_objects_of_one_kind_are_what_they_are(tmp_path):
+    store = from_arrays(
+        tmp_path / "x.zarr",
+        **arguments(
+            group=np.array([7, 8] * 20, object),
+            input=np.array(["ä".encode(), b"b"] * 20, object),
+            difficulty=np.array([1, 0.5] * 20, object),
+        ),
+    )
+    assert store.group[:2].tolist() == [7, 8]
+    assert store.inputs is not None and store.inputs[:2].tolist() == ["ä", "b"]
+    assert store.difficulty[:2].tolist() == [1, 0.5]
 
 
 @pytest.mark.parametrize(

@@ -144,19 +144,17 @@ def from_arrays(
 
 
 def _class_names(given: Sequence[str], classes: int) -> list[str]:
-    try:
-        names = np.asarray(given)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"class_names must be {classes} texts: {error}") from error
-    texts = names.tolist() if names.shape == (classes,) else []
-    if not texts or not all(isinstance(text, str) for text in texts):
-        raise ConfigError(
-            f"class_names must be {classes} texts, got {list(names.shape)} of {names.dtype}"
-        )
+    texts = given if isinstance(given, list | tuple) else np.asarray(given).tolist()
+    if not isinstance(texts, list | tuple) or len(texts) != classes:
+        found = len(texts) if isinstance(texts, list | tuple) else ascii(texts)[:80]
+        raise ConfigError(f"class_names must be {classes} texts, got {found}")
+    for text in texts:
+        if not isinstance(text, str):
+            raise ConfigError(f"class_names must be {classes} texts, got {ascii(text)[:80]}")
     broken = [text for text in texts if text != _writable(text)]
     if broken:
         raise ConfigError(f"class_names must be text, got {ascii(broken[0])[:80]}")
-    return texts
+    return [str(text) for text in texts]
 
 
 def _writable(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,11 @@ SHARES = {"fit": 0.5, "val": 0.2, "test": 0.3}
 
 @dataclass(frozen=True, kw_only=True)
 class GivenColumns:
-    """Values [example] each, as they came; what is None is filled in."""
+    """Values [example] each, as they came; what is None is filled in.
+
+    Values of no one dtype (lists, arrays of objects) must all be texts or all be numbers: a mixture
+    is refused, so that 1 and "1" do not become one.
+    """
 
     target: Any
     """Integers: the index of the right class."""
@@ -123,7 +127,8 @@ class GivenColumns:
     def _numbers(self, name: str, values: Any) -> np.ndarray:
         found = self._values(name, values)
         if found.dtype.kind not in "biuf":
-            raise ConfigError(f"{name} must be numbers, got {found.dtype}")
+            came = "texts" if found.dtype.kind == "O" else found.dtype
+            raise ConfigError(f"{name} must be numbers, got {came}")
         with np.errstate(over="ignore"):
             numbers = found.astype(np.float64)
         bad = ~np.isfinite(numbers)
@@ -164,14 +169,46 @@ def _array(name: str, values: Any) -> np.ndarray:
         # numpy has no bfloat16
         values = values.double() if values.is_floating_point() else values
     try:
-        return np.asarray(values)
+        found = np.asarray(values)
+        if isinstance(values, list | tuple) and found.ndim == 1 and found.dtype.kind in "US":
+            found = np.asarray(values, object)  # numpy makes texts of numbers beside texts
     except (TypeError, ValueError, RuntimeError) as error:
         raise ConfigError(f"{name} must be an array [example]: {error}") from error
+    mixed = found.dtype.kind == "O" and found.ndim == 1 and len(found)
+    return _of_one_kind(name, found) if mixed else found
+
+
+def _of_one_kind(name: str, values: np.ndarray) -> np.ndarray:
+    """Objects as texts (dtype object), bytes, integers or floats, if they are all of one kind."""
+    kinds = [_kind(value) for value in values.tolist()]
+    if len(set(kinds)) > 1 and set(kinds) <= {int, float}:
+        kinds = [float]
+    if len(set(kinds)) != 1 or kinds[0] is None:
+        odd = next((i for i, kind in enumerate(kinds) if kind is None or kind != kinds[0]), 0)
+        raise ConfigError(
+            f"{name} must be all texts or all numbers, got {_said(values[odd])} for example {odd}"
+            + (f", {_said(values[0])} for example 0" if odd else "")
+        )
+    try:
+        return values if kinds[0] is str else np.asarray(values.tolist(), kinds[0])
+    except OverflowError as error:
+        raise ConfigError(f"{name} must be numbers that 64 bits hold: {error}") from error
+
+
+def _kind(value: Any) -> type | None:
+    kinds = ((str, str), (bytes, bytes), (Integral, int), (Real, float))
+    boolean = isinstance(value, bool | np.bool_)
+    return next((k for of, k in kinds if isinstance(value, of) and not boolean), None)
+
+
+def _said(value: Any) -> str:
+    return f"{value!a:.40} ({type(value).__name__})"
 
 
 def _integers(name: str, values: np.ndarray) -> np.ndarray:
     if values.dtype.kind not in "iub":
-        raise ConfigError(f"{name} must be integers, got {values.dtype}")
+        came = "texts" if values.dtype.kind == "O" else values.dtype
+        raise ConfigError(f"{name} must be integers, got {came}")
     if values.dtype.kind == "u" and values.size and values.max() > np.iinfo(np.int64).max:
         raise ConfigError(f"{name} must be integers below 2^63, got {values.max()}")
     return values.astype(np.int64)

@@ -115,17 +115,31 @@ def test_a_check_that_fails_exits_1_with_one_line_and_the_report_is_there(home, 
 
 
 @pytest.mark.usefixtures("idle")
-def test_a_check_that_says_nothing_is_refused_before_anything_is_computed(home, capsys):
-    assert main(["report", "one", "--cache-dir", str(home), "--fail-if", "readout"]) == 2
-    assert "a check is [READOUT:]QUANTITY" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("check", "told"),
+    [
+        ("readout", "a check is [READOUT:]QUANTITY"),
+        ("reedout > 0.05", "unknown quantity 'reedout', did you mean readout?"),
+        ("depth@97 > 3", "unknown quantity 'depth@97'"),
+        ("entropi:depth > 3", "unknown readout 'entropi', did you mean entropy?"),
+        ("top1:depth > 3", "unknown readout 'top1'"),
+    ],
+)
+def test_a_check_of_what_is_not_there_is_refused_before_anything_is_computed(
+    home, capsys, check, told
+):
+    line = f"report one --cache-dir {home} --readouts entropy"
+    assert main([*line.split(), "--fail-if", check]) == 2
+    err = capsys.readouterr().err
+    assert told in err and len(err) < 350 and len(err.splitlines()) == 1
 
 
-def test_a_check_of_an_unknown_quantity_is_told_after_the_report_is_written(home, capsys):
+def test_a_check_that_no_store_can_answer_does_not_hide_one_that_came_true(home, capsys):
     line = f"report two --cache-dir {home} --n-resamples 20 --bound ridge --readouts entropy"
-    assert main([*line.split(), "--fail-if", "reedout > 0.05"]) == 1
-    assert "unknown quantity 'reedout', did you mean readout?" in capsys.readouterr().err
+    assert main([*line.split(), "--fail-if", "trajectory_regret > 0.05"]) == 2
+    assert "needs another store of the task as --reference" in capsys.readouterr().err
     assert (home / "reports" / "two" / "report.html").is_file()
-    checks = ["--fail-if", "reedout > 0.05", "--fail-if", "entropy:depth > 0.5"]
+    checks = ["--fail-if", "trajectory_regret > 0.05", "--fail-if", "entropy:depth > 0.5"]
     assert main([*line.split(), *checks]) == 1
     told = capsys.readouterr().err.splitlines()[-1]
-    assert "depth of entropy on two is " in told and "unknown quantity 'reedout'" in told
+    assert "depth of entropy on two is " in told and "no store has trajectory_regret" in told

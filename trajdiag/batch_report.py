@@ -3,19 +3,21 @@
 import dataclasses
 import hashlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from trajdiag.cachedir import reports_folder
-from trajdiag.diagnosis.checks import Check, failures, parse_check
-from trajdiag.diagnosis.diagnosing import diagnose
-from trajdiag.errors import CheckError, UnknownNameError
+from trajdiag.diagnosis.checks import Check, failures, parse_check, quantities, require_known
+from trajdiag.diagnosis.diagnosing import DiagnoseConfig, diagnose
+from trajdiag.errors import CheckError, UsageError
 from trajdiag.latency.saved import saved_latency
+from trajdiag.names import checked_options
+from trajdiag.readout_registry import BOUND
 from trajdiag.reporting.folder import require_usable, write_report
 from trajdiag.reporting.names import visible
 from trajdiag.results import LatencyRow, Results
-from trajdiag.scoring.stores import StoreLike, open_stores
+from trajdiag.scoring.stores import StoreLike, open_stores, readout_names
 from trajdiag.store.reader import Store, open_store
 
 
@@ -37,8 +39,9 @@ def report(
     replaced, any other content refused, before anything is computed. `progress` is told what is
     done, then the verdict. Arguments and errors are otherwise those of `diagnose`, and ReportError
     where the folder cannot be written. `fail_if` are conditions such as `readout > 0.05` (see
-    trajdiag.diagnosis.checks): CheckError where one of them is true, UsageError for what is no
-    condition, UnknownNameError for a quantity that there is not; the report is written before.
+    trajdiag.diagnosis.checks): CheckError where one of them is true, when the report is written;
+    UsageError, before anything is computed, for what is no condition and for a quantity or readout
+    that there is not.
     """
     checks = [parse_check(text) for text in ([fail_if] if isinstance(fail_if, str) else fail_if)]
     cache_dir = options.get("cache_dir")
@@ -49,6 +52,7 @@ def report(
             [s.name for s in opened], None if reference is None else compared[-1].name
         )
     require_usable(output)
+    _require_known(checks, compared, options)
     latency = _latency(compared, cache_dir, progress)
     results = diagnose(opened, reference, command=command, progress=progress, **options)
     results = dataclasses.replace(results, latency=latency)
@@ -59,19 +63,34 @@ def report(
     return page
 
 
+def _require_known(
+    checks: Sequence[Check], stores: Iterable[Store], options: Mapping[str, Any]
+) -> None:
+    """UsageError where a check is about what these options will not give."""
+    if not checks:
+        return
+    config = DiagnoseConfig(**checked_options("diagnose", DiagnoseConfig, options))
+    if config.readouts is not None and config.swap is not None:
+        config = dataclasses.replace(config, readouts=(*config.readouts, *config.swap))
+    stores = list(stores)
+    readouts = [name for store in stores for name in readout_names(store, config)]
+    loops = max(store.loops for store in stores)
+    require_known(checks, [*readouts, BOUND], quantities(loops, config.targets))
+
+
 def _require(results: Results, checks: Iterable[Check], page: Path) -> None:
-    """CheckError for what came true, with what names nothing beside it; UnknownNameError where that
-    is all."""
+    """CheckError for what came true, with what names nothing beside it; UsageError where that is
+    all."""
     failed, unknown = [], []
     for check in checks:
         try:
             failed += failures(results, [check])
-        except UnknownNameError as error:
+        except UsageError as error:
             unknown.append(error)
     if failed:
         raise CheckError("; ".join(map(visible, [*failed, *map(str, unknown)])), str(page))
     if unknown:
-        raise unknown[0]
+        raise UsageError(f"{unknown[0]}. The report is {page}")
 
 
 def _latency(

@@ -5,8 +5,14 @@ import dataclasses
 import pytest
 
 from tests.reporting.planted import planted_results
-from trajdiag.diagnosis.checks import Check, failures, parse_check
-from trajdiag.errors import UnknownNameError, UsageError
+from trajdiag.diagnosis.checks import (
+    Check,
+    failures,
+    parse_check,
+    quantities,
+    require_known,
+)
+from trajdiag.errors import UsageError
 from trajdiag.results import DiagnosisRow
 
 STORES = ["mano-fixed-uniform", "mano-joint-linear"]
@@ -30,6 +36,13 @@ def failed(results, text: str) -> list[str]:
         (" accuracy < .9 ", Check(quantity="accuracy", sign="<", limit=0.9)),
         ("misfit <= -1e-3", Check(quantity="misfit", sign="<=", limit=-0.001)),
         (
+            "accuracy@loop=2 > 0.5",
+            Check(quantity="accuracy@loop=2", sign=">", limit=0.5),
+        ),
+        ("k=3:depth<2", Check(readout="k=3", quantity="depth", sign="<", limit=2.0)),
+        ('"my gate": depth > 2', Check(readout="my gate", quantity="depth", sign=">", limit=2.0)),
+        ("'my gate':depth > 2", Check(readout="my gate", quantity="depth", sign=">", limit=2.0)),
+        (
             "linear-ponder: share/late > 1.",
             Check(readout="linear-ponder", quantity="share/late", sign=">", limit=1.0),
         ),
@@ -51,6 +64,11 @@ def test_a_check_is_a_quantity_a_sign_and_a_number(text, expected):
         "readout > 5%",
         "readout > nan",
         "a b > 1",
+        "my gate:depth > 1",
+        "'my gate:depth > 1",
+        "readout > 1e999",
+        "readout > -1e999",
+        "readout > ٣",
         "readout > 0.05 or early > 1",
         "__import__('os') > 1 > 0",
     ],
@@ -110,18 +128,33 @@ def test_a_store_without_a_reference_is_passed_over_where_another_has_one(result
     assert JOINT in found[0]
 
 
-def test_unknown_names_are_told_with_those_that_there_are(results):
-    with pytest.raises(UnknownNameError, match=r"unknown quantity 'reedout'.* existing: .*misfit"):
+def test_unknown_names_are_told_with_the_nearest_and_where_all_are_listed(results):
+    with pytest.raises(UsageError, match=r"unknown quantity 'reedout', did you mean readout.*csv"):
         failed(results, "reedout > 0.05")
-    with pytest.raises(UnknownNameError, match="unknown readout 'entropie', did you mean entropy"):
+    with pytest.raises(UsageError, match="unknown readout 'entropie', did you mean entropy"):
         failed(results, "entropie:depth > 1")
-    with pytest.raises(UnknownNameError, match="unknown readout with misfit 'fixed'"):
+    with pytest.raises(UsageError, match="misfit is no number of fixed, but of ") as caught:
         failed(results, "fixed:misfit > 1")
+    assert len(str(caught.value)) < 200
+
+
+def test_names_are_known_before_there_are_results(results):
+    known = quantities(4, (0.95, 0.98, 0.99))
+    metrics = {row.metric for row in results.scores if row.split == "test"}
+    parts = {row.part for row in results.diagnosis}
+    assert metrics | parts <= set(known)
+    names = {row.readout for row in results.readouts}
+    require_known([parse_check("entropy:depth@98 > 1")], names, known)
+    with pytest.raises(UsageError, match="unknown quantity 'depth@97', did you mean depth@9") as e:
+        require_known([parse_check("entropy:depth@97 > 1")], names, known)
+    assert len(str(e.value)) < 300
+    with pytest.raises(UsageError, match="unknown readout 'my gate'; `trajdiag score --csv`"):
+        require_known([parse_check("'my gate':depth > 1")], names, known)
 
 
 def test_a_store_that_is_diagnosed_alone_is_told_that_its_trajectory_needs_a_reference():
     alone = planted_results([FIXED], examples=60)
-    with pytest.raises(UnknownNameError, match="needs another store of the task as --reference"):
+    with pytest.raises(UsageError, match="needs another store of the task as --reference"):
         failed(alone, "trajectory_regret > 0.1")
 
 

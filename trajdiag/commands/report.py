@@ -27,7 +27,8 @@ def report(
         tuple[str, ...],
         Parameter(
             help="Exit 1 where this is true of a store: [READOUT:]QUANTITY"
-            ", <, <=, > or >=, and a number, such as 'readout > 0.05'. Repeat it for more."
+            ", <, <=, > or >=, and a number, such as 'readout > 0.05'; a name with blanks stands "
+            "in quotes, as in '\"my gate\":depth > 3'. Repeat it for more."
         ),
     ] = (),
     options: Annotated[DiagnoseConfig, Parameter(name="*")] = DiagnoseConfig(),  # noqa: B008

@@ -1,12 +1,16 @@
 """Conditions on a diagnosis under which somebody's own CI is to fail: `readout > 0.05`."""
 
+import difflib
+import math
 import operator
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from trajdiag.errors import UnknownNameError, UsageError
+from trajdiag.errors import UsageError
 from trajdiag.results import Results
+from trajdiag.scoring.selection import FINAL, GRID, MATCHED, THRESHOLD, accuracy_name
+from trajdiag.store.schema import ACCURACIES
 
 SHARES = ("ok", "trajectory", "early", "late", "readout")
 """Shares of test examples at the operating point; `readout` is early and late together."""
@@ -14,10 +18,15 @@ REGRETS = ("regret", "trajectory_regret", "unexposed", "learnable", "misfit", "l
 """Accuracy lost over depth budgets, and its parts."""
 POINT = {name: (f"{name}@threshold", f"{name}@final") for name in ("accuracy", "depth")}
 """Of the operating point: the user's own threshold where one was given."""
+OTHERS = ("area", "area/by-luck", "spearman", "final_accuracy", "best_depth")
+"""Metrics of the scores that bear no point's name."""
+_PLAIN = r"[^\s:<>=\"']+(?:=[^\s:<>=\"']+)*"
 _FORM = re.compile(
-    r"\s*(?:(?P<readout>[^\s:<>=]+)\s*:)?\s*(?P<quantity>[^\s:<>=]+)\s*"
-    r"(?P<sign><=|>=|<|>)\s*(?P<limit>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*"
+    rf"\s*(?:(?P<readout>{_PLAIN}|\"[^\"]+\"|'[^']+')\s*:)?\s*(?P<quantity>{_PLAIN})\s*"
+    r"(?P<sign><=|>=|<|>)\s*(?P<limit>[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*"
 )
+_SHOWN = 6
+"""Readouts that an error names."""
 _SIGNS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
@@ -33,8 +42,14 @@ class Check:
     """None: of each store the readout under diagnosis."""
 
     def __str__(self) -> str:
-        readout = f"{self.readout}:" if self.readout else ""
-        return f"{readout}{self.quantity} {self.sign} {self.limit:g}"
+        readout = self.readout or ""
+        plain = re.fullmatch(_PLAIN, readout) is not None
+        whose = f"{readout if plain else _quoted(readout)}:" if readout else ""
+        return f"{whose}{self.quantity} {self.sign} {self.limit:g}"
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,18 +65,61 @@ class _Found:
 
 def parse_check(text: str) -> Check:
     """The check that `text` names. Raises UsageError for what is none."""
-    found = _FORM.fullmatch(text)
-    if found is None:
+    found = _FORM.fullmatch(text) if isinstance(text, str) else None
+    if found is None or not math.isfinite(float(found["limit"])):
         raise UsageError(
-            f"a check is [READOUT:]QUANTITY, one of < <= > >=, and a number, such as "
-            f"'readout > 0.05' or 'entropy:depth >= 3', got {text!r}"
+            "a check is [READOUT:]QUANTITY, one of < <= > >=, and a finite number, such as "
+            "'readout > 0.05', 'entropy:depth >= 3' or '\"my gate\":depth >= 3', got "
+            f"{ascii(text)[:80]}"
         )
+    readout = found["readout"]
     return Check(
-        readout=found["readout"],
+        readout=readout.strip("\"'") if readout else None,
         quantity=found["quantity"],
         sign=found["sign"],
         limit=float(found["limit"]),
     )
+
+
+def require_known(
+    checks: Iterable[Check], readouts: Iterable[str], quantities: Iterable[str]
+) -> None:
+    """Raise UsageError where a check names what a diagnosis with these readouts and quantities will
+    not give."""
+    readouts, quantities = list(readouts), list(quantities)
+    for check in checks:
+        if check.readout is not None and check.readout not in readouts:
+            raise _unknown("readout", check.readout, readouts)
+        if check.quantity not in quantities and not check.quantity.startswith("n_differ@"):
+            raise _unknown("quantity", check.quantity, quantities)
+
+
+def quantities(loops: int, targets: Iterable[float]) -> list[str]:
+    """What a check can be about, but for the thresholds at which released rules are counted."""
+    reached = [accuracy_name(target) + grid for target in targets for grid in ("", GRID)]
+    points = (FINAL, THRESHOLD, MATCHED, *reached)
+    found = [*SHARES, *REGRETS, *POINT, *OTHERS, "accuracy@best_depth"]
+    found += [f"{name}@{point}" for name in POINT for point in points]
+    found += [f"threshold@{point}" for point in (FINAL, THRESHOLD)]
+    found += [f"n_reached@{point}" for point in reached]
+    found += [f"accuracy@depth={depth}" for depth in range(1, loops + 1)]
+    metrics = ("accuracy", *ACCURACIES.values())
+    return found + [f"{m}@loop={loop}" for m in metrics for loop in range(1, loops + 1)]
+
+
+_LISTED = {
+    "readout": "`trajdiag score --csv` names all, and `trajdiag list gates` the fitted ones",
+    "quantity": (
+        f"they are {', '.join((*SHARES, *REGRETS, *POINT))}, and the metrics that "
+        "`trajdiag score --csv` names"
+    ),
+}
+
+
+def _unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
+    close = difflib.get_close_matches(name, list(known), 3, cutoff=0.7)
+    meant = f", did you mean {' or '.join(close)}?" if close else ";"
+    return UsageError(f"--fail-if: unknown {kind} {ascii(name)[:80]}{meant} {_LISTED[kind]}")
 
 
 def failures(results: Results, checks: Iterable[Check]) -> list[str]:
@@ -70,8 +128,8 @@ def failures(results: Results, checks: Iterable[Check]) -> list[str]:
 
     Values are compared, not bounds. A number that exists and is not reached or not defined fails
     too: a check must not pass on nothing. A store that lacks the readout, or the reference that a
-    part needs, is passed over where another has it. Raises UnknownNameError for a quantity or
-    readout that no store has.
+    part needs, is passed over where another has it. Raises UsageError for a quantity or readout
+    that no store has.
     """
     return [
         _text(check, found)
@@ -84,21 +142,29 @@ def failures(results: Results, checks: Iterable[Check]) -> list[str]:
 def _numbers(results: Results, check: Check) -> Sequence[_Found]:
     readouts = {row.readout for row in results.readouts}
     if check.readout is not None and check.readout not in readouts:
-        raise UnknownNameError("readout", check.readout, readouts)
+        raise _unknown("readout", check.readout, readouts)
     table = _table(results, check.quantity)
     if not table:
-        alone = check.quantity == "trajectory_regret"
-        hint = "trajectory_regret needs another store of the task as --reference" if alone else ""
-        raise UnknownNameError("quantity", check.quantity, _names(results), hint)
+        if check.quantity in REGRETS:
+            raise UsageError(
+                f"--fail-if: no store has {check.quantity}"
+                + "; it needs another store of the task as --reference"
+                * (check.quantity == "trajectory_regret")
+            )
+        raise _unknown("quantity", check.quantity, {*SHARES, *_names(results)})
     found = []
     for store in (row.store for row in results.stores):
         readout = check.readout or _diagnosed(results, store)
         if (store, readout) in table:
             found.append(table[store, readout])
     if not found:
-        having = {readout for _, readout in table}
-        whose = check.readout or "the readouts under diagnosis"
-        raise UnknownNameError(f"readout with {check.quantity}", whose, having)
+        having = sorted({readout for _, readout in table})
+        more = f" and {len(having) - _SHOWN} more" if len(having) > _SHOWN else ""
+        raise UsageError(
+            f"--fail-if: {check.quantity} is no number of "
+            f"{check.readout or 'the readouts under diagnosis'}, but of "
+            f"{', '.join(having[:_SHOWN])}{more}"
+        )
     return found
 
 

@@ -200,8 +200,9 @@ def score_stores(
     """Evaluate every readout of every store; stores that are `alike` share the point MATCHED, and
     stores with the same groups share their resamples. With `rules`, which fits stopping rules on a
     store, the learned bound and luck's null too: these read stores whole."""
-    chosen = [_readouts(store, config) for store in stores]
-    _require_known(config, stores, chosen)
+    known = [_readouts(store, config) for store in stores]
+    _require_known(config, stores, known)
+    chosen = [_wanted(readouts, config) for readouts in known]
     if launcher == "ray":
         require_ray()
     if rules is not None:
@@ -209,14 +210,14 @@ def score_stores(
             _require_fits(store, config)
     found = [outcomes(store, _part_examples(store, config, launcher)) for store in stores]
     drawn = _resamples(found, config)
-    known = [trajectory(o, d, launcher) for o, d in zip(found, drawn, strict=True)]
+    own_of = [trajectory(o, d, launcher) for o, d in zip(found, drawn, strict=True)]
     keys = [alike(store) for store in stores] if len(stores) > 1 else [""]
     matched: dict[str, Estimate] = {}
-    for key, own in zip(keys, known, strict=True):
+    for key, own in zip(keys, own_of, strict=True):
         final = own.val_final[:, -1] - config.slack
         matched[key] = np.fmin(final, matched.get(key, np.inf))
     scored: list[Scored] = []
-    for key, readouts, o, d, own in zip(keys, chosen, found, drawn, known, strict=True):
+    for key, readouts, o, d, own in zip(keys, chosen, found, drawn, own_of, strict=True):
         targets = Targets(
             accuracies=config.targets,
             final=own.val_final[:, -1] - config.slack,
@@ -282,14 +283,6 @@ def _score(
     rules: Fit | None,
     launcher: Launcher,
 ) -> Scored:
-    # Fixed loops and hindsight are always there, since the others are read against them.
-    hindsight = [readout.name for readout in oracles()]
-    wanted = (
-        None
-        if config.readouts is None
-        else {*config.readouts, *config.threshold, FIXED, *hindsight}
-    )
-    readouts = [readout for readout in readouts if wanted is None or readout.name in wanted]
     causal = [readout for readout in readouts if readout.kind != "oracle"]
     if o.streamed:
         evaluations = evaluate_streamed(
@@ -335,6 +328,21 @@ def _readouts(store: Store, config: EvaluationConfig) -> list[Readout]:
         store, gates=config.gates, cache_dir=config.cache_dir, min_depth=config.min_depth
     )
     return [*found, *oracles()]
+
+
+def readout_names(store: Store, config: EvaluationConfig) -> list[str]:
+    """The readouts of `store` that are scored, but for the learned bound."""
+    return [readout.name for readout in _wanted(_readouts(store, config), config)]
+
+
+def _wanted(readouts: Sequence[Readout], config: EvaluationConfig) -> list[Readout]:
+    """Those asked for. Fixed loops and hindsight are always there, since the others are read
+    against them."""
+    if config.readouts is None:
+        return list(readouts)
+    always = [FIXED, *(readout.name for readout in oracles())]
+    asked = {*config.readouts, *config.threshold, *always}
+    return [readout for readout in readouts if readout.name in asked]
 
 
 def _require_known(

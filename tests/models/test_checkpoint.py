@@ -1,5 +1,7 @@
 import json
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.models.random_ouro import as_model, random_decoder
+from tests.store.test_durable import MOUNT, can_mount
 from trajdiag.errors import CheckpointError, NonFiniteError
 from trajdiag.models.checkpoint import read_checkpoint, weights_sha256, write_checkpoint
 from trajdiag.models.tracing import trace
@@ -263,6 +266,35 @@ def test_an_index_cannot_name_a_pickle(sharded):
 def test_a_damaged_index_is_refused(sharded, text):
     (sharded / "model.safetensors.index.json").write_text(text)
     assert_refused(sharded, "model.safetensors.index.json")
+
+
+FULL = """
+import sys
+from pathlib import Path
+from tests.models.random_ouro import random_decoder
+from trajdiag.errors import OutOfSpaceError
+from trajdiag.models.checkpoint import write_checkpoint
+folder = Path(sys.argv[1])
+write_checkpoint(folder / "model", random_decoder())
+earlier = (folder / "model" / "model.safetensors").read_bytes()
+(folder / "filling").write_bytes(bytes(2**20 - len(earlier) - 2**14))
+try:
+    write_checkpoint(folder / "model", random_decoder(seed=1))
+except OutOfSpaceError as error:
+    print(error)
+assert sorted(p.name for p in (folder / "model").iterdir()) == ["config.json", "model.safetensors"]
+assert (folder / "model" / "model.safetensors").read_bytes() == earlier
+"""
+
+
+@pytest.mark.skipif(not can_mount(), reason="may not mount a small file system")
+def test_a_full_disk_is_said_and_leaves_the_earlier_checkpoint(tmp_path):
+    command = (
+        f'mount -t tmpfs -o size=1m none {tmp_path} && exec {sys.executable} -c "$1" {tmp_path}'
+    )
+    done = subprocess.run([*MOUNT, command, "sh", FULL], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"no space left while writing {tmp_path}/model/model.safetensors")
 
 
 def test_writing_again_replaces_whole_files_and_leaves_no_others(folder):

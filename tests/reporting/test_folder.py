@@ -154,7 +154,9 @@ def test_a_write_that_fails_leaves_the_earlier_report_and_nothing_else(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(ReportError, match=r"could not be written to .*/r: No space left on device"):
+    with pytest.raises(
+        ReportError, match=r"could not be written to .*/r: No space left on device; free"
+    ):
         write_report(brief, tmp_path / "r")
     assert contents(tmp_path / "r") == before
     assert [p.name for p in tmp_path.iterdir()] == ["r"]

@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from trajdiag.errors import CheckpointError, NonFiniteError
+from trajdiag.store.durable import disk_errors
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -153,6 +155,7 @@ def write_weights(
 ) -> None:
     """Write CPU tensors as one file, or as shards of at most `max_shard_bytes` with their index; a
     larger tensor gets a shard of its own. Each file is whole and on disk before it bears its name.
+    Raises OutOfSpaceError where the disk is full, StoreError where it cannot be written.
     """
     for name, tensor in tensors.items():
         refuse_non_finite(name, tensor, folder / SINGLE)
@@ -174,7 +177,7 @@ def write_weights(
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file so that a reader sees the old content or all of the new."""
-    with _replacing(path) as temporary:
+    with disk_errors(path), _replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
@@ -247,8 +250,15 @@ def _shards(tensors: Mapping[str, Tensor], most: int | None) -> list[dict[str, T
 
 
 def _save(path: Path, tensors: dict[str, Tensor]) -> None:
-    with _replacing(path) as temporary:
-        save_file(tensors, temporary, metadata={"format": "pt"})
+    with disk_errors(path), _replacing(path) as temporary:
+        try:
+            save_file(tensors, temporary, metadata={"format": "pt"})
+        except SafetensorError as error:
+            of_system = re.search(r"os error ([0-9]+)", str(error))
+            if of_system is None:
+                raise
+            number = int(of_system[1])
+            raise OSError(number, os.strerror(number)) from error
 
 
 @contextmanager

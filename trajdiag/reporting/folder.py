@@ -1,5 +1,6 @@
 """A report is a folder, written whole or not at all."""
 
+import errno
 import os
 import shutil
 import tempfile
@@ -164,4 +165,16 @@ def _umask() -> int:
 
 def _unwritable(target: Path, error: Exception) -> ReportError:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-    return ReportError(f"the report could not be written to {visible(str(target))}: {reason}")
+    advice = ""
+    if isinstance(error, OSError):
+        advice = _ADVICE.get(error.errno or 0, "")
+    return ReportError(
+        f"the report could not be written to {visible(str(target))}: {reason}{advice}"
+    )
+
+
+_ADVICE = {
+    errno.ENOSPC: "; free some space, or name another --output",
+    errno.EDQUOT: "; free some space, or name another --output",
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "; name another --output"),
+}

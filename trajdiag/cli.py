@@ -79,12 +79,8 @@ def completion(
     sys.stdout.write(app.generate_completion(shell=shell))
 
 
-_ADVICE = {
-    errno.ENOSPC: "; free some space and run the same command again, it goes on where it was",
-    errno.EACCES: "; choose another --cache-dir or --output",
-    errno.EPERM: "; choose another --cache-dir or --output",
-    errno.EROFS: "; choose another --cache-dir or --output",
-}
+_FULL = "; free some space and run the same command again, it goes on where it was"
+_REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -125,7 +121,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except OSError as error:
         place = f": {error.filename}" if error.filename else ""
-        advice = _ADVICE.get(error.errno or 0, "")
+        advice = _FULL if error.errno == errno.ENOSPC else ""
+        if error.errno in _REFUSED:
+            advice = f"; choose another {_places(tokens[0])}"
         return _fail(f"{error.strerror or error}{place}{advice}", 1)
     except MemoryError as error:
         return _fail(f"not enough memory: {error}; ask for less, or lower --memory", 1)
@@ -146,6 +144,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             1,
         )
     return 0
+
+
+def _places(verb: str) -> str:
+    """The options of a verb that say where it writes."""
+    known = [name for x in app[verb].assemble_argument_collection() for name in x.names]
+    return " or ".join(name for name in ("--cache-dir", "--output") if name in known)
 
 
 def _warn(message: Warning | str, *_: object) -> None:

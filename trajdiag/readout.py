@@ -115,7 +115,7 @@ def list_readouts(
     if taken:
         raise ConfigError(
             f"two readouts of store {store.name} are named {taken[0]}; fit the gate under another "
-            "--name, or score it without the other"
+            "name (`trajdiag fit-gate --name`), or score it without the other"
         )
     return [dataclasses.replace(r, first_loop=max(r.first_loop, min_depth)) for r in found]
 

@@ -106,7 +106,7 @@ def test_the_second_process_is_told_who_the_first_is(folder):
         with pytest.raises(BusyError, match=who) as error:
             Lock(folder, WHOLE)
     assert "\n" not in str(error.value)
-    assert "give both a part of their own with --shards N --shard I" in str(error.value)
+    assert "`trajdiag extract` share the work, each with its --shards N" in str(error.value)
 
 
 def test_a_killed_holder_stops_nobody(folder):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trajdiag.cachedir import STORE_SUFFIX, stores_folder
+from trajdiag.errors import OutOfSpaceError
 from trajdiag.extraction.config import ExtractConfig
 from trajdiag.extraction.forward import Reading
 from trajdiag.extraction.head import head_content, kept_bytes
@@ -22,6 +23,7 @@ from trajdiag.extraction.plan import (
     require_suited,
 )
 from trajdiag.extraction.running import WAITING, Written, probe, run
+from trajdiag.extraction.vocabulary import TOP
 from trajdiag.extraction.work import Work
 from trajdiag.models.base import LoopedModel, Tokenizer
 from trajdiag.models.registry import load_model
@@ -114,7 +116,13 @@ def make_ready(job: Job, progress: Progress) -> Ready:
     needed += 0 if made.head is None else kept_bytes(made.head)
     for line in made.said:
         progress(line)
-    free = job.folder.require_space(needed + _text_bytes(work.columns))
+    try:
+        free = job.folder.require_space(needed + _text_bytes(work.columns))
+    except OutOfSpaceError as error:
+        if made.vocabulary != "full":
+            raise
+        fewer = f"{error}, or keep fewer logits by --logits topk:{TOP}"
+        raise OutOfSpaceError(fewer) from error
     reading = _reading(job.config, job.model, made)
     probe(job.model, work, reading)
     return Ready(

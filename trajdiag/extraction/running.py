@@ -101,7 +101,7 @@ def _within_memory(
     if len(units) == 1:
         raise ConfigError(
             f"{model.device} has not the memory for {rows} rows of {longest} tokens at once; use a "
-            "larger device, or --dtype bfloat16"
+            "larger device, or extract with --dtype bfloat16"
         )
     budget.halve(rows * longest)
     progress(f"{model.device} is out of memory: --batch-tokens {budget.tokens:,} from here on")

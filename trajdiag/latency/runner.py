@@ -91,7 +91,7 @@ def run_live(
             if budget.tokens == 1:
                 raise ConfigError(
                     f"{model.device} has not the memory for the longest of {len(work):,} examples "
-                    "alone; use a larger device, or --dtype bfloat16"
+                    "alone; use a larger device, or extract with --dtype bfloat16"
                 ) from error
         # outside the handler, where what the loops held is let go
         budget.halve(int(work.row_length.sum()))

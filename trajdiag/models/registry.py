@@ -189,7 +189,7 @@ def _require_no_address(name: str) -> None:
     found = _ADDRESS.fullmatch(name)
     if found is None:
         raise ConfigError(f"a model is a folder or a hub id (owner/name), not an address: {name}")
-    pinned = f" --revision {found['revision']}" if found["revision"] else ""
+    pinned = f", and extract with --revision {found['revision']}" if found["revision"] else ""
     raise ConfigError(f"{name} is an address: give --model {found['id']}{pinned}")
 
 

@@ -44,8 +44,7 @@ class LocalFolder:
         if needed - sum(self.sizes().values()) > free:
             raise OutOfSpaceError(
                 f"store {self.path} needs {needed / 2**20:,.0f} MiB, {free / 2**20:,.0f} MiB are "
-                "free; free some space, keep fewer logits (--logits topk:64), or choose another "
-                "--cache-dir"
+                "free; free some space, or choose another --cache-dir"
             )
         return free
 

@@ -31,7 +31,7 @@ BEAT = 5.0
 """Seconds between two beats of a holder."""
 SILENCE = 20.0
 """Seconds without a beat after which a holder that cannot be asked is taken for dead."""
-_SHARE = "or give both a part of their own with --shards N --shard I"
+_SHARE = "or let `trajdiag extract` share the work, each with its --shards N --shard I"
 
 
 class Lock:

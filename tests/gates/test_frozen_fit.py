@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from tests.gates.planted import planted_store
-from trajdiag.errors import ConfigError, UnknownNameError
+from trajdiag.errors import ConfigError, StoreError, UnknownNameError
 from trajdiag.gates import descent
 from trajdiag.gates.frozen_fit import fit_gate
-from trajdiag.gates.gate import load_gate
+from trajdiag.gates.gate import Gate, load_gate
 from trajdiag.store.folder import open_folder
 from trajdiag.store.inspection import inspect
 
@@ -39,6 +39,15 @@ def test_frozen_means_that_not_a_byte_of_the_store_changes(store, tmp_path):
     fit_gate(store, cache_dir=str(tmp_path), **QUICK)
     assert not inspect(open_folder(store.path)).damage
     assert {p: p.stat().st_mtime_ns for p in store.path.rglob("*")} == before
+
+
+def test_a_place_that_cannot_be_written_is_told_before_anything_is_fitted(
+    store, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(Gate, "fit", lambda *_: pytest.fail("fitted"))
+    (tmp_path / "gates").touch()
+    with pytest.raises(StoreError, match=r"cannot write .*linear-ponder: Not a directory"):
+        fit_gate(store, cache_dir=str(tmp_path), **QUICK)
 
 
 def test_fitting_the_same_gate_again_loads_it(store, tmp_path):

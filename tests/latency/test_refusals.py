@@ -41,6 +41,14 @@ def test_a_device_that_is_not_here_is_refused(home, name):
         measure(store, home, "entropy", 0.3, model=None, device=name)
 
 
+def test_a_place_that_cannot_be_written_is_told_before_anything_is_run(spiral, tmp_path):
+    (tmp_path / "latency").touch()
+    said = []
+    with pytest.raises(StoreError, match=r"cannot write .*latency/spiral: Not a directory"):
+        measure(spiral, tmp_path, "entropy", 0.3, task=Letters(**FEW), progress=said.append)
+    assert said == []
+
+
 def test_a_device_without_float64_is_refused(spiral, home):
     model = Spiral(loops=4)
     model.device = torch.device("mps")

@@ -6,6 +6,7 @@ import resource
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -117,6 +118,17 @@ def test_a_full_disk_is_told_in_a_line_and_leaves_nothing_half_written(tmp_path)
 def test_a_folder_that_is_not_there_is_a_line(tmp_path):
     with pytest.raises(StoreError, match=r"cannot write .*: No such file or directory"):
         durable.write_file(tmp_path / "missing" / "x", b"")
+
+
+def test_whether_a_folder_can_be_written_is_known_without_making_it(tmp_path, monkeypatch):
+    durable.require_writable(tmp_path / "new" / "deep")
+    assert names(tmp_path) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match=r"cannot write .*file/deep: Not a directory"):
+        durable.require_writable(tmp_path / "file" / "deep")
+    monkeypatch.chdir(tmp_path)
+    durable.require_writable(Path("relative"))
+    assert names(tmp_path) == ["file"]
 
 
 def test_a_file_is_created_once(tmp_path):

@@ -5,12 +5,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from trajdiag.cachedir import gates_folder
+from trajdiag.cachedir import gates_folder, readouts_folder
 from trajdiag.commands.console import say_store, to_stderr
 from trajdiag.commands.deploying import deploy, read_target
 from trajdiag.deployment.choosing import require_loops
 from trajdiag.gates.config import FitGateConfig
 from trajdiag.gates.frozen_fit import fit_gate as fit_gate_on_store
+from trajdiag.store.durable import require_writable
 from trajdiag.store.reader import open_store
 
 
@@ -42,6 +43,7 @@ def fit_gate(
     opened = open_store(store, options.cache_dir)
     if asked is not None:
         require_loops(opened, asked)
+        require_writable(readouts_folder(opened.name, options.cache_dir))
     given = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
     gate = fit_gate_on_store(opened, progress=to_stderr, **given)
     print(gates_folder(opened.name, options.cache_dir) / gate.name)

@@ -28,6 +28,7 @@ from trajdiag.names import checked_options
 from trajdiag.readout import Readout, list_readouts
 from trajdiag.readout_registry import EXPECTED, READOUTS
 from trajdiag.scoring.samples import Sample, outcomes
+from trajdiag.store.durable import require_writable
 from trajdiag.store.reader import Store, open_store
 
 _NO_RULES = f"Hindsight is no rule, nor is {EXPECTED}, which reads the gate at later loops"
@@ -69,6 +70,7 @@ def choose_thresholds(
     for name in names or ():
         if name not in known:
             raise UnknownNameError("readout to deploy", name, known, _NO_RULES)
+    require_writable(readouts_folder(store.name, config.cache_dir))
     samples = outcomes(store)
     val, test = samples.val, samples.test
     resample = Resample(test.group, config.n_resamples, config.seed)

@@ -9,6 +9,7 @@ from trajdiag.errors import ConfigError
 from trajdiag.gates.config import FitGateConfig
 from trajdiag.gates.gate import CONFIG, Gate, read_gate
 from trajdiag.names import checked_options
+from trajdiag.store.durable import require_writable
 from trajdiag.store.reader import Store, open_store
 
 
@@ -22,7 +23,8 @@ def fit_gate(
     under gates/STORE/NAME of the cache. `options` are FitGateConfig's fields.
 
     The store is only read. A gate of the same options and store is loaded instead of fitted again;
-    raises ConfigError listing the differing options where the name is taken by another.
+    raises ConfigError listing the differing options where the name is taken by another, StoreError,
+    before anything is fitted, where it cannot be saved.
     """
     options = checked_options("fit_gate", FitGateConfig, options, "progress")
     config = FitGateConfig(**options)
@@ -33,6 +35,7 @@ def fit_gate(
         found = _same(read_gate(folder), config, store)
         progress(f"gate {found.name} of store {store.name} is fitted already")
         return found
+    require_writable(folder)
     gate = Gate(config).fit(store, progress)
     gate.save(folder)
     read = "signals" if config.kind == "boosted" else "states"

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from trajdiag.cachedir import latency_folder
 from trajdiag.errors import ConfigError
 from trajdiag.extraction.plan import AnyTask
 from trajdiag.latency.agreement import offline
@@ -22,6 +23,7 @@ from trajdiag.models.own import require_model
 from trajdiag.names import checked_options
 from trajdiag.progress import Progress
 from trajdiag.results import LatencyRow, Results
+from trajdiag.store.durable import require_writable
 from trajdiag.store.reader import Store, open_store
 from trajdiag.store.versions import software_versions
 from trajdiag.tasks.foreign import require_task
@@ -46,7 +48,8 @@ def measure_latency(
     arguments are LatencyConfig's fields, `model` and `task` names or the things themselves, and
     `command`, recorded as what made the numbers. `progress` is told what is run, and where live and
     offline differ. Raises what `reopen` and `choose` do, ConfigError for a readout that cannot be
-    run live and for a device that cannot run it, NonFiniteError for NaN in a live state.
+    run live and for a device that cannot run it, NonFiniteError for NaN in a live state, and
+    StoreError, before anything is run, where the numbers cannot be kept.
     """
     options = checked_options("measure_latency", LatencyConfig, options, "progress")
     config = LatencyConfig(
@@ -57,6 +60,7 @@ def measure_latency(
         **options,
     )
     opened = open_store(store, config.cache_dir)
+    require_writable(latency_folder(opened.name, config.cache_dir))
     chosen = choose(opened, config)
     again = reopen(
         opened,

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -103,6 +104,16 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def require_writable(folder: Path) -> None:
+    """Raise StoreError or OutOfSpaceError where no file could be made in `folder`, which need not
+    be there: asked before long work, whose numbers would be lost. Leaves nothing behind."""
+    with disk_errors(folder):
+        there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+        descriptor, name = tempfile.mkstemp(prefix=".trajdiag-", dir=there)
+        os.close(descriptor)
+        Path(name).unlink()
 
 
 @contextmanager

@@ -90,3 +90,16 @@ def test_what_is_not_there_is_said(results):
     for plot in (plot_frontier, plot_attribution, plot_regret):
         with pytest.raises(ConfigError, match="give those of score or diagnose"):
             plot(Results())
+
+
+@pytest.mark.parametrize("plot", [plot_frontier, plot_attribution, plot_regret])
+def test_what_cannot_be_plotted_is_said_in_a_line(results, plot):
+    for other in ({"scores": []}, None, "scores.json", [results]):
+        with pytest.raises(ConfigError, match=f"needs the Results .*, got {type(other).__name__}$"):
+            plot(other)
+    with pytest.raises(ConfigError, match="ax must be matplotlib's Axes, got Figure"):
+        plot(results, ax=pyplot.figure())
+    if plot is not plot_attribution:
+        with pytest.raises(ConfigError, match="readouts must be a list of names, got the text 'e"):
+            plot(results, readouts="entropy")
+    assert len(pyplot.get_fignums()) == 1

@@ -3,7 +3,7 @@ to be changed further. The report's figures say more."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trajdiag.errors import ConfigError, UnknownNameError
 from trajdiag.reporting.palette import PARTS, REGRET, readout_roles
@@ -29,8 +29,9 @@ def plot_frontier(
 
     `results` are those of `score` or `diagnose`; `store` is the first, `readouts` are the oracle,
     forced exits and the best five by their area when None. Raises UnknownNameError for a store or a
-    readout that has no frontier, ConfigError where there is none at all.
+    readout that has no frontier, ConfigError where there is none at all and for what is no Results.
     """
+    _require(results, readouts, ax)
     points: dict[str, dict[str, list[FrontierRow]]] = defaultdict(lambda: defaultdict(list))
     for row in results.frontier:
         points[row.store][row.readout].append(row)
@@ -70,8 +71,10 @@ def plot_attribution(
     at the exit, left too early, lost it by staying too late, or never right at any loop.
 
     `results` are those of `score` or `diagnose`, `store` the first when None. Raises
-    UnknownNameError for a store without shares, ConfigError where there are none at all.
+    UnknownNameError for a store without shares, ConfigError where there are none at all and for
+    what is no Results.
     """
+    _require(results, None, ax)
     shares: dict[str, dict[str, dict[str, DiagnosisRow]]] = defaultdict(lambda: defaultdict(dict))
     for row in results.diagnosis:
         if row.part in PARTS:
@@ -103,8 +106,9 @@ def plot_regret(
 
     `results` are those of `diagnose`; `store` is the first, `readouts` all by their area when None.
     Raises UnknownNameError for a store or a readout whose regret is not split, ConfigError where
-    none is.
+    none is and for what is no Results.
     """
+    _require(results, readouts, ax)
     parts: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in results.diagnosis:
         if row.at == "integrated" and row.part in _REGRET:
@@ -139,6 +143,18 @@ _SPOKEN: dict[str, str] = {
     "late": "stayed too long",
     "trajectory": "no loop is right",
 }
+
+
+def _require(results: Any, readouts: Any, ax: Any) -> None:
+    """Raise ConfigError where an argument is of another type than a plot needs."""
+    if not isinstance(results, Results):
+        raise ConfigError(
+            f"a plot needs the Results of score or diagnose, got {type(results).__name__}"
+        )
+    if isinstance(readouts, str):
+        raise ConfigError(f"readouts must be a list of names, got the text {readouts!r}")
+    if ax is not None and not hasattr(ax, "barh"):
+        raise ConfigError(f"ax must be matplotlib's Axes, got {type(ax).__name__}")
 
 
 def _named(kind: str, name: str | None, known: Mapping[str, object]) -> str:

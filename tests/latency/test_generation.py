@@ -243,9 +243,12 @@ def test_a_state_that_is_not_finite_is_named_with_its_prompt():
         ([1], {"threshold": None}, "needs a threshold"),
         ([1], {"threshold": "often"}, "threshold must be a number"),
         ([1], {"context": "copy"}, "context must be full, recompute or copy-last"),
-        ([1], {"max_new_tokens": 0}, "max_new_tokens must be 1 or more"),
+        ([1], {"max_new_tokens": 0}, "max_new_tokens must be from 1 to"),
         ([1], {"min_depth": 4}, "one of loops 1 to 3"),
         ([1], {"readout": "oracle"}, "is hindsight"),
+        ([1], {"readout": None}, "readout must be a name, a readout file or a fitted gate, got No"),
+        ([1], {"readout": ""}, "readout must be a name, a readout file or a fitted gate, got ''"),
+        ([1], {"max_new_tokens": 10**400}, "max_new_tokens must be from 1 to 2,147,483,647, got 1"),
     ],
 )
 def test_what_cannot_be_run_is_refused_in_one_line(prompts, options, said):
@@ -253,6 +256,19 @@ def test_what_cannot_be_run_is_refused_in_one_line(prompts, options, said):
     with pytest.raises(ConfigError, match=said) as caught:
         trajdiag.generate(model, prompts, **({"threshold": 0.5} | options))
     assert "\n" not in str(caught.value)
+
+
+def test_half_a_character_is_refused_by_the_number_of_its_prompt(folder):
+    with pytest.raises(ConfigError, match=r"prompt 2 has half a character .*'a\\ud800'"):
+        trajdiag.generate(folder, ["a", "a\ud800"], threshold=0.5)
+
+
+def test_room_is_made_as_it_is_needed(folder):
+    (few,), (many,) = (
+        trajdiag.generate(folder, ["ab"], threshold=0.5, max_new_tokens=most)
+        for most in (4, 2**31 - 1)
+    )
+    assert many.tokens[:4] == few.tokens
 
 
 def test_names_that_nothing_bears_are_refused():

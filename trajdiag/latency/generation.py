@@ -28,6 +28,13 @@ DEAD = 1 / 8
 at what two steps lose to reading around rows that are done."""
 
 
+_MOST = 2**31 - 1
+"""Of what is counted."""
+_ROOM = 1024
+"""New tokens that caches have room for to begin with; a row may end long before the most that are
+asked for."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class GenerateConfig:
     """How texts are continued."""
@@ -58,8 +65,15 @@ class GenerateConfig:
     def __post_init__(self) -> None:
         require_kind(self, int, "max_new_tokens", "min_depth", "batch")
         for option in ("max_new_tokens", "batch"):
-            if getattr(self, option) < 1:
-                raise ConfigError(f"{option} must be 1 or more, got {getattr(self, option)}")
+            if not 1 <= getattr(self, option) <= _MOST:
+                raise ConfigError(
+                    f"{option} must be from 1 to {_MOST:,}, got {getattr(self, option)!s:.40}"
+                )
+        if not self.readout or not isinstance(self.readout, str | os.PathLike | Gate):
+            raise ConfigError(
+                "readout must be a name, a readout file or a fitted gate, got "
+                f"{ascii(self.readout)[:80]}"
+            )
         if self.context not in get_args(Context):
             raise ConfigError(f"context must be full, recompute or copy-last, got {self.context!r}")
         if self.threshold is not None and self.threshold != NEVER:
@@ -155,7 +169,7 @@ def _continued(
         config.context,
         rows=len(prompts),
         name=lambda row: f"prompt {before + row + 1}",
-        positions=max(map(len, prompts)) + config.max_new_tokens,
+        positions=max(map(len, prompts)) + min(config.max_new_tokens, _ROOM),
     )
     ends = _ends(model)
     most = np.array([_most(model, config, len(prompt)) for prompt in prompts])

@@ -35,6 +35,11 @@ def prompt_tokens(model: LoopedModel, prompts: Prompt | Iterable[Prompt]) -> lis
     for number, prompt in enumerate(given, 1):
         if isinstance(prompt, str):
             assert encode is not None
+            if any("\ud800" <= character <= "\udfff" for character in prompt):
+                raise ConfigError(
+                    f"prompt {number} has half a character (a lone surrogate), which no tokenizer "
+                    f"reads: {ascii(prompt)[:60]}"
+                )
             tokens = encode(prompt) or [encode.first()]
         else:
             tokens = _ids(prompt, number, model)

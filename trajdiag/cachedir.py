@@ -3,10 +3,12 @@ found."""
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from trajdiag.errors import ConfigError, StoreError, UnknownNameError
+from trajdiag.names import require_name
 
 STORE_SUFFIX = ".zarr"
 
@@ -70,6 +72,19 @@ def store_name(path: str | os.PathLike[str]) -> str:
     return Path(path).name.removesuffix(STORE_SUFFIX)
 
 
+def require_place(location: Any) -> None:
+    """Raise ConfigError where no store can be made at `location`: what is no path or URL, or does
+    not end in what can be a store's name."""
+    text = os.fspath(location) if isinstance(location, str | os.PathLike) else None
+    if not isinstance(text, str):
+        raise ConfigError(
+            f"a store is made at a folder's path or a URL, got {type(location).__name__}"
+        )
+    if not text or "\0" in text:
+        raise ConfigError(f"a store's path must end in its name, as NAME.zarr, got {text!a}")
+    require_name("store", store_name(text))
+
+
 def complete_stores(cache_dir: str | os.PathLike[str] | None = None) -> list[Path]:
     """The complete stores of the cache, newest first."""
     return [path for path, complete in all_stores(cache_dir) if complete]
@@ -92,7 +107,8 @@ def find_store(
     """Where `store` is: a URL as it stands, a path, or a name in the cache; the newest complete one
     where it is None.
 
-    Raises StoreError where there is none, UnknownNameError where nothing bears the name.
+    Raises ConfigError for what is no path, StoreError where there is none, UnknownNameError where
+    nothing bears the name.
     """
     if store is None:
         stores = complete_stores(cache_dir)
@@ -102,16 +118,18 @@ def find_store(
                 "`trajdiag extract --model mano-fixed-geometric`, or name a store"
             )
         return stores[0]
+    if not isinstance(store, str | os.PathLike) or not isinstance(os.fspath(store), str):
+        raise ConfigError(f"a store is a name, a path or a URL, got {type(store).__name__}")
     if isinstance(store, str) and is_url(store):
         return store
-    if not os.fspath(store):
-        raise UnknownNameError("store", "", [store_name(p) for p in complete_stores(cache_dir)])
     path = Path(store)
-    if path.is_dir():
-        return path
     named = stores_folder(cache_dir) / f"{store_name(path)}{STORE_SUFFIX}"
-    if path.parent == Path() and named.is_dir():
-        return named
+    if os.fspath(store):
+        with suppress(OSError):  # such as a name that is too long for one
+            if path.is_dir():
+                return path
+            if path.parent == Path() and named.is_dir():
+                return named
     raise UnknownNameError("store", str(store), [store_name(p) for p in complete_stores(cache_dir)])
 
 

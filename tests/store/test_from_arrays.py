@@ -1,6 +1,7 @@
 """Somebody's own arrays are checked before anything is written."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,9 +9,16 @@ import torch
 import zarr
 
 from tests.store.planted import planted
-from trajdiag.errors import ConfigError, NonFiniteError, OutOfSpaceError
+from trajdiag.errors import (
+    ConfigError,
+    NonFiniteError,
+    OutOfSpaceError,
+    StoreError,
+    UnknownNameError,
+)
 from trajdiag.store import given_loops
 from trajdiag.store.from_arrays import from_arrays
+from trajdiag.store.reader import open_store
 
 
 def arguments(**changes):
@@ -321,3 +329,52 @@ def test_what_made_it_is_kept(tmp_path):
     )
     assert store.record.model["source"] == "mine.npz"
     assert store.record.commands == ["trajdiag import mine.npz"]
+
+
+@pytest.mark.parametrize(
+    ("path", "error", "message"),
+    [
+        (None, ConfigError, "at a folder's path or a URL, got NoneType"),
+        (b"x.zarr", ConfigError, "at a folder's path or a URL, got bytes"),
+        ("", ConfigError, "must end in its name, as NAME.zarr, got ''"),
+        (".", ConfigError, "a store's name must be one folder's name"),
+        ("..", ConfigError, "a store's name must be one folder's name"),
+        ("/", ConfigError, "a store's name must be one folder's name"),
+        (".zarr", ConfigError, "a store's name must be one folder's name"),
+        ("nul\0.zarr", ConfigError, "must end in its name"),
+        ("n" * 300, ConfigError, "at most 120 long"),
+        ("\ud800.zarr", ConfigError, r"got '\\ud800'"),
+        ("file", StoreError, "file is a file, not a store"),
+        ("file/x.zarr", StoreError, r"cannot write file/x\.zarr: Not a directory"),
+        ("foreign", StoreError, "foreign exists and is not a store"),
+        ("loop.zarr", StoreError, r"cannot read loop\.zarr: Too many levels of symbolic links"),
+    ],
+)
+def test_where_no_store_can_be_is_said_in_a_line(tmp_path, monkeypatch, path, error, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "notes.txt").touch()
+    (tmp_path / "loop.zarr").symlink_to("loop.zarr")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(error, match=message) as caught:
+        from_arrays(path, **arguments())
+    assert "\n" not in str(caught.value)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("path", ["x.zarr", "x.zarr/", "x", "a/b/x.zarr", Path("x.zarr"), "empty"])
+def test_a_place_may_be_spelt_in_many_ways(tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    assert from_arrays(path, **arguments()).name == ("empty" if path == "empty" else "x")
+    assert len(open_store(path)) == 40
+
+
+def test_what_is_no_place_of_a_store_is_not_opened(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for other in (5, b"x.zarr", ["x"]):
+        with pytest.raises(ConfigError, match=f"a path or a URL, got {type(other).__name__}"):
+            open_store(other)
+    with pytest.raises(UnknownNameError, match="unknown store 'nnn"):
+        open_store("n" * 300)

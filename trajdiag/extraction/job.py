@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from trajdiag.cachedir import STORE_SUFFIX, stores_folder
+from trajdiag.cachedir import STORE_SUFFIX, require_place, stores_folder
 from trajdiag.errors import OutOfSpaceError
 from trajdiag.extraction.config import ExtractConfig
 from trajdiag.extraction.forward import Reading
@@ -186,6 +186,7 @@ def _location(
     config: ExtractConfig, model: LoopedModel, task: AnyTask, own: Mapping[str, Any] | None
 ) -> str | Path:
     if config.store is not None:
+        require_place(config.store)
         return config.store
     is_own = own is not None and own["name"] == task.name
     of_task = "" if is_own else f"--{task.name}".replace(":", ".").replace("/", ".")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from trajdiag.cachedir import require_place
 from trajdiag.errors import ConfigError
 from trajdiag.progress import Progress
 from trajdiag.signals.registry import signals_to_keep
@@ -78,6 +79,7 @@ def from_arrays(
     NonFiniteError for NaN or infinity, OutOfSpaceError where the disk is too full, StoreError where
     `path` is taken by something else or cannot be written.
     """
+    require_place(path)
     given = {
         name: GivenLoops(name, values)
         for name, values in (("hidden", hidden), ("logits", logits), (GATE, gate_logit))

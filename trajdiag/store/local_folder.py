@@ -146,10 +146,10 @@ class LocalFolder:
             if self.path.exists():
                 raise StoreError(f"{self.path} is a file, not a store") from None
             return  # a file stands where a folder above it would
-        except PermissionError as error:
-            raise StoreError(
-                f"cannot read {folder}: {error.strerror}; give it back its permissions"
-            ) from error
+        except OSError as error:
+            refused = isinstance(error, PermissionError)
+            advice = "give it back its permissions" if refused else "choose another place"
+            raise StoreError(f"cannot read {folder}: {error.strerror}; {advice}") from error
         for entry in entries:
             try:
                 leads_out = entry.is_symlink() and self._leads_out(entry)

@@ -199,7 +199,25 @@ def test_one_group_has_no_interval_and_nothing_is_told_from_it(tmp_path):
     codes = {finding.code for finding in results.findings}
     assert "too-few-examples" in codes
     assert not codes & {"readout-misfit", "no-clear-cause", "chance"}
-    assert any(sentence.startswith("The data cannot tell") for sentence in results.verdict)
+    (sentence,) = results.verdict
+    assert sentence.startswith("Of alone nothing can be told: 1 independent test input")
+
+
+@pytest.mark.parametrize(("groups", "told"), [(2, False), (5, False), (6, True)])
+def test_a_verdict_needs_as_many_test_groups_as_can_be_clear_of_chance(tmp_path, groups, told):
+    few = store(tmp_path / "few.zarr", need(), gate=0.3, group=np.arange(EXAMPLES) % groups)
+    results = diagnose(few, **QUICK)
+    assert (results.verdict[0] != few_sentence(groups)) is told
+    if not told:
+        assert [finding.code for finding in results.findings] == ["too-few-examples"]
+        assert len(results.verdict) == 1
+
+
+def few_sentence(groups: int) -> str:
+    return (
+        f"Of few nothing can be told: {groups} independent test inputs, and no outcome on fewer "
+        "than 6 is clear of chance at 95%."
+    )
 
 
 def test_every_store_has_a_finding_and_the_verdict_is_three_sentences_at_most(tmp_path):

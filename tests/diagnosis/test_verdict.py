@@ -41,6 +41,7 @@ def evidence(
         paired=True,
         loops=6,
         n=500,
+        n_val=500,
         readout="native",
         native=True,
         simple="entropy",

@@ -66,7 +66,7 @@ def blamed(evidence: Evidence) -> list[Cause]:
     """The causes that the verdict names, each loss once: what a gate leaves is told as misfit where
     a simple signal finds it, as not exposed where only a learned rule does; what simple signals do
     not show is no fault of a gate that sees it."""
-    if evidence.chance.only:
+    if evidence.chance.only or evidence.too_few:
         return []
     found = [cause for cause in causes(evidence) if cause.severity in ("high", "medium")]
     left = shown(evidence, READOUT_MISFIT)
@@ -111,6 +111,11 @@ def undecided(evidence: Evidence) -> list[tuple[str, Part, int | None]]:
                 ratio = max(1.2, ((span.value - span.low) / span.value) ** 2)
                 found.append((name, part, math.ceil(ratio * evidence.n)))
     return found
+
+
+def independent(evidence: Evidence) -> str:
+    """How many inputs it was tested on."""
+    return f"{evidence.n:,} independent test {'input' if evidence.n == 1 else 'inputs'}"
 
 
 def decides(needed: int | None) -> str:

@@ -24,6 +24,9 @@ from trajdiag.scoring.evaluation import REAL, Evaluation, Scored, best, table_ce
 from trajdiag.spans import Span, Spans
 
 LEAST_INPUTS = 30
+LEAST_TOLD = 6
+"""Test groups below which nothing is told: of five that all point one way, chance gives as many in
+2 (1/2)^5 = 6% of cases, so that no outcome is clear at 95%."""
 """Test inputs below which nothing is said to be at chance."""
 UNITS = (INTEGRATED, ACCURACY)
 """What causes are weighed in: accuracy over all budgets, and loops at equal accuracy."""
@@ -72,6 +75,8 @@ class Evidence:
     loops: int
     n: int
     """Test groups."""
+    n_val: int
+    """Val groups."""
     readout: str
     """The readout under diagnosis: the model's own gate where it has one, else the best."""
     native: bool
@@ -133,6 +138,11 @@ class Evidence:
     drift_accuracy: Span
     """Accuracy there, test less val, with a 99% interval."""
 
+    @property
+    def too_few(self) -> bool:
+        """Whether no outcome on so few test groups could be told from chance."""
+        return self.n < LEAST_TOLD
+
 
 def gather(s: Scored, r: Scored | None, spans: Spans, seed: int) -> Evidence:
     """The evidence about `s`, against the reference `r`."""
@@ -154,6 +164,7 @@ def gather(s: Scored, r: Scored | None, spans: Spans, seed: int) -> Evidence:
         paired=r is not None and paired(s, r),
         loops=s.loops,
         n=s.resamples.test.n_groups,
+        n_val=s.resamples.val.n_groups,
         readout=under.readout.name,
         native=under.readout.kind == "native",
         simple=split[INTEGRATED].simple if split else top.readout.name,

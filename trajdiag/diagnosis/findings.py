@@ -15,12 +15,13 @@ from trajdiag.diagnosis.causes import (
     amount,
     causes,
     decides,
+    independent,
     matters,
     parts_of,
     short,
     undecided,
 )
-from trajdiag.diagnosis.evidence import Evidence
+from trajdiag.diagnosis.evidence import LEAST_TOLD, Evidence
 from trajdiag.diagnosis.regret import LEARNABLE, MISFIT
 from trajdiag.diagnosis.symptoms import finding_of, released, symptoms
 from trajdiag.results import Finding
@@ -30,7 +31,10 @@ NO_CAUSE, TOO_FEW, CHANCE = "no-clear-cause", "too-few-examples", "chance"
 
 
 def find(evidence: Evidence) -> list[Finding]:
-    """The findings about a store, at least one; where it is at chance nothing else is blamed."""
+    """The findings about a store, at least one; where it is at chance, or hardly tested, nothing
+    else is blamed."""
+    if evidence.too_few:
+        return [_too_few(evidence), *released(evidence)]
     if evidence.chance.only:
         return [_chance(evidence), *released(evidence)]
     found = [_CAUSES[cause.code](evidence, cause) for cause in causes(evidence)]
@@ -123,6 +127,14 @@ def _chance(e: Evidence) -> Finding:
     return dataclasses.replace(found, readout=None)
 
 
+def _too_few(e: Evidence) -> Finding:
+    message = (
+        f"{independent(e)} cannot tell anything from chance, whatever comes out; "
+        f"{LEAST_TOLD} are the least that can at 95%"
+    )
+    return finding_of(e, TOO_FEW, "info", message, "Extract more test examples.", {"n": float(e.n)})
+
+
 def _unclear(e: Evidence) -> Finding:
     """Nothing is shown: because nothing matters, or because the data cannot tell."""
     open_parts = undecided(e)
@@ -138,7 +150,7 @@ def _unclear(e: Evidence) -> Finding:
     name, part, needed = open_parts[0]
     message = (
         f"the data cannot tell whether {name} is there: {amount(e, part.at, part.span)} with "
-        f"{e.n:,} independent test {'input' if e.n == 1 else 'inputs'}; {decides(needed)}"
+        f"{independent(e)}; {decides(needed)}"
     )
     return finding_of(
         e, TOO_FEW, "info", message, "Extract more test examples.", part.span.numbers(name)

@@ -168,7 +168,8 @@ def _drift(e: Evidence) -> list[Finding]:
             "medium",
             f"at the threshold chosen on val, {e.readout} {' and '.join(said)} on test than on val "
             "(99% intervals)",
-            "Val and test differ: choose the threshold on data like that which it will meet.",
+            f"Val and test differ, or val is too small to place it ({e.n_val:,} independent "
+            "inputs): choose the threshold on more data, like that which it will meet.",
             depth.numbers("depth") | accuracy.numbers("accuracy"),
         )
     ]

@@ -12,12 +12,13 @@ from trajdiag.diagnosis.causes import (
     amount,
     blamed,
     decides,
+    independent,
     matters,
     parts_of,
     short,
     undecided,
 )
-from trajdiag.diagnosis.evidence import Evidence
+from trajdiag.diagnosis.evidence import LEAST_TOLD, Evidence
 from trajdiag.diagnosis.regret import ACCURACY, INTEGRATED, LEARNABLE, MISFIT, TRAJECTORY, UNEXPOSED
 from trajdiag.diagnosis.symptoms import no_better_than_fixed
 from trajdiag.readout_registry import NATIVE
@@ -40,13 +41,16 @@ _NAMES = {
 def verdict(stores: Sequence[Evidence]) -> list[str]:
     """At most three sentences: whose the shortfalls are, which readout to use, and what stays open
     or limits them."""
-    told = [e for e in stores if not e.chance.only]
+    few = [e for e in stores if e.too_few]
+    told = [e for e in stores if not (e.chance.only or e.too_few)]
     references = {e.reference for e in told}
     caused = [e for e in told if blamed(e)]
     caused.sort(key=lambda e: (e.store in references, not e.native, e.reference is None))
     # What a reference lacks itself is told only where it is all there is to tell.
     caused = [e for e in caused if e.store not in references] or caused
-    clauses = [_at_chance(e) for e in stores if e.chance.only] + [_cause(e) for e in caused]
+    clauses = [_too_few(e) for e in few]
+    clauses += [_at_chance(e) for e in stores if e.chance.only and not e.too_few]
+    clauses += [_cause(e) for e in caused]
     quiet = [e for e in told if e not in caused and e.store not in references]
     clauses += [_nothing(e) for e in quiet if not undecided(e)]
     sentences = [_joined(clauses), _joined([_use(e) for e in told])]
@@ -68,6 +72,13 @@ def verdict(stores: Sequence[Evidence]) -> list[str]:
             )
     sentences.append(_joined(limits))
     return [sentence for sentence in sentences if sentence]
+
+
+def _too_few(e: Evidence) -> str:
+    return (
+        f"of {e.store} nothing can be told: {independent(e)}, and no outcome on fewer than "
+        f"{LEAST_TOLD} is clear of chance at 95%"
+    )
 
 
 def _at_chance(e: Evidence) -> str:

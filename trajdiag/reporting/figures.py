@@ -17,6 +17,9 @@ from trajdiag.reporting.reliability_figure import reliability_figure
 from trajdiag.reporting.svg import WIDTH, Figure, Row
 from trajdiag.results import ScoreRow
 
+_LINE = 0.005
+"""Accuracy: what a curve's width covers."""
+
 
 def draw_figures(board: Board) -> list[Figure]:
     """All figures that the results have numbers for, in the report's order."""
@@ -45,7 +48,7 @@ def frontier_figure(board: Board) -> Figure:
     ]
     shown = shown or [row.accuracy for rows in board.frontier.values() for row in rows]
     low = float(np.floor(10 * min(shown, default=0.0) - 0.2) / 10)
-    panels = []
+    panels, beaten = [], False
     for store in board.drawn:
         named = featured | set(board.principals(store))
         readouts = [
@@ -61,6 +64,7 @@ def frontier_figure(board: Board) -> Figure:
         rules = [
             curve for name, curve in drawn.items() if board.kind(name) not in ("fixed", *APART)
         ]
+        beaten = beaten or any(_above(rule, drawn.get("bound")) for rule in rules)
         ax = blank(WIDTH, 280, left=36, right=12, top=8, bottom=36)
         curves.frontier(
             ax,
@@ -94,10 +98,24 @@ def frontier_figure(board: Board) -> Figure:
         + ". Dots and the numbers in the key are operating points, in loops, crosses their "
         f"{board.interval_percent}% intervals. Open circles force every example out at one loop. "
         "Dashed: the hindsight oracle, which leaves at the first right loop, and the learned "
-        "bound, the best that was learned or scored at each depth." + board.undrawn,
+        "bound, the best that was learned or scored at each depth"
+        + (
+            "; it is chosen on validation, so that on test a readout can lie above it."
+            if beaten
+            else "."
+        )
+        + board.undrawn,
         rows=(Row(title="", panels=tuple(panels)),),
         tables=("frontier", "scores"),
     )
+
+
+def _above(rule: Curve, bound: Curve | None) -> bool:
+    """Whether a rule lies above the learned bound by more than a line's width somewhere."""
+    if bound is None:
+        return False
+    there = np.interp(rule.depth, bound.depth, bound.accuracy)
+    return bool((rule.accuracy > there + _LINE).any())
 
 
 def _curve(board: Board, store: str, readout: str, main: bool) -> Curve:

@@ -120,6 +120,15 @@ def test_the_page_loads_without_complaint_or_request_and_fits_the_window(tab, wi
     assert shown.run(WIDER) == []
 
 
+def test_at_a_desk_every_scoreboard_is_seen_whole(tab):
+    boxes = tab(width=DESK).run(
+        "[...document.querySelectorAll('#scoreboard .stores > div > .scroll')]"
+        ".map(b => [b.clientWidth, b.scrollWidth])"
+    )
+    assert len(boxes) >= 2
+    assert all(seen >= whole for seen, whole in boxes)
+
+
 @pytest.mark.parametrize("width", [PHONE, DESK])
 def test_every_figure_is_rendered_and_none_of_its_text_is_cut_off(tab, width):
     shown = tab(width=width)

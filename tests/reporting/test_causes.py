@@ -130,6 +130,19 @@ def test_of_the_limits_the_frontier_draws_the_hindsight_oracle_and_the_learned_b
     assert drawn == ["oracle", "bound"]
 
 
+@pytest.mark.parametrize(("above", "said"), [(-0.01, False), (0.002, False), (0.02, True)])
+def test_the_caption_says_why_a_readout_can_lie_above_the_bound_only_where_one_does(above, said):
+    results = planted_results([JOINT], examples=60)
+    bound = next(row for row in results.frontier if row.readout == "bound")
+    rows = [
+        dataclasses.replace(bound, readout=name, depth=depth, accuracy=0.9 + higher)
+        for name, higher in (("bound", 0.0), ("entropy", above))
+        for depth in (1.0, 3.0)
+    ]
+    caption = frontier_figure(board(dataclasses.replace(results, frontier=rows))).caption
+    assert ("a readout can lie above it" in caption) is said
+
+
 def difference(value, low, high, p=None, p_adjusted=None) -> ComparisonRow:
     return ComparisonRow(
         store="a",

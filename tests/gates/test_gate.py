@@ -199,6 +199,15 @@ def test_a_gate_of_another_version_is_refused(planted, gate, tmp_path):
         load_gate(folder, planted[0])
 
 
+def test_a_notebook_shows_what_a_gate_is_and_how_much_it_learned(planted, gate):
+    shown = gate._repr_html_()
+    assert f"Gate {gate.name}" in shown
+    assert f"{gate.val_loss_:.5f} nats, {gate.baseline_loss_:.5f} without the states" in shown
+    assert planted[0].name in shown
+    assert "no store yet" in Gate(kind="linear")._repr_html_()
+    assert "val loss" not in Gate(kind="linear")._repr_html_()
+
+
 def test_an_unfitted_gate_says_so(planted):
     with pytest.raises(GateError, match="not fitted"):
         Gate().values(planted[0], "test")

@@ -21,6 +21,7 @@ from trajdiag.gates.objectives import LOOPS_SQUARED, NATS, SCALES, Objective, Sc
 from trajdiag.gates.reader import GateReader
 from trajdiag.gates.signal_reader import SignalReader
 from trajdiag.gates.state_reader import StateReader
+from trajdiag.html_tables import html_facts
 from trajdiag.store.durable import disk_errors, write_files
 from trajdiag.store.reader import Store
 
@@ -57,6 +58,24 @@ class Gate:
 
     def __repr__(self) -> str:
         return f"Gate({self.name}{f', fitted on {self.store_}' if self.is_fitted else ''})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        fitted = None
+        if self.is_fitted:
+            fitted = f"{self.val_loss_:.5f} {self.loss_unit}, {self.baseline_loss_:.5f} without "
+            fitted += "the signals" if self.config.kind == "boosted" else "the states"
+        return html_facts(
+            f"Gate {self.name}",
+            [
+                ("kind", self.config.kind),
+                ("objective", self.config.objective),
+                ("stops", f"at a {self.direction} value, from loop {self.first_loop}"),
+                ("fitted on", self.store_ if self.is_fitted else "no store yet"),
+                ("val loss", fitted),
+                ("made by", " ; ".join(self.commands) or None),
+            ],
+        )
 
     @property
     def name(self) -> str:

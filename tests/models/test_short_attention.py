@@ -1,4 +1,4 @@
-"""Attention of short rows against torch's own, and its gradient against finite differences."""
+"""Attention of short rows, and its gradient, against torch's own of every row alone."""
 
 import pytest
 import torch
@@ -6,7 +6,15 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from trajdiag.models.fused import rotate
-from trajdiag.models.short_attention import attend_short, short_rows, suits
+from trajdiag.models.short_attention import (
+    AttentionScratch,
+    KeptAttention,
+    ShortRows,
+    attend,
+    attend_back,
+    short_rows,
+    suits,
+)
 
 HEADS, DIM = 3, 4
 GROUPS = {
@@ -22,6 +30,19 @@ def drawn(groups: tuple[tuple[int, int], ...]) -> tuple[Tensor, Tensor]:
     tokens, longest = sum(r * p for r, p in groups), max(p for _, p in groups)
     qkv = torch.randn(tokens, 3 * HEADS * DIM, generator=generator, dtype=torch.float64)
     return qkv.requires_grad_(), torch.rand(longest, DIM // 2, generator=generator).double()
+
+
+def attended(qkv: Tensor, rows: ShortRows) -> tuple[KeptAttention, AttentionScratch]:
+    """What `attend` keeps and works in, of memory that held no zeros."""
+
+    def take(*shape: int) -> Tensor:
+        return torch.full(shape, torch.nan, dtype=torch.float64)
+
+    kept = KeptAttention.of(rows, DIM, take)
+    scratch = AttentionScratch.of(rows, DIM, take)
+    scratch.qkv.copy_(qkv.detach())
+    attend(rows, kept, scratch)
+    return kept, scratch
 
 
 def row_by_row(qkv: Tensor, angles: Tensor, groups: tuple[tuple[int, int], ...]) -> Tensor:
@@ -40,15 +61,20 @@ def row_by_row(qkv: Tensor, angles: Tensor, groups: tuple[tuple[int, int], ...])
 @pytest.mark.parametrize("groups", GROUPS.values(), ids=GROUPS.keys())
 def test_every_row_is_attended_as_it_is_alone(groups):
     qkv, angles = drawn(groups)
-    attended = attend_short(qkv, short_rows(groups, angles, HEADS), DIM)
-    torch.testing.assert_close(attended, row_by_row(qkv, angles, groups))
+    kept, _ = attended(qkv, short_rows(groups, angles, HEADS))
+    torch.testing.assert_close(kept.attended, row_by_row(qkv, angles, groups))
 
 
 @pytest.mark.parametrize("groups", GROUPS.values(), ids=GROUPS.keys())
-def test_the_gradient_is_that_of_finite_differences(groups):
+def test_the_gradient_is_that_of_rows_attended_alone(groups):
     qkv, angles = drawn(groups)
     rows = short_rows(groups, angles, HEADS)
-    assert torch.autograd.gradcheck(lambda x: attend_short(x, rows, DIM), (qkv,))
+    kept, scratch = attended(qkv, rows)
+    above = torch.randn(kept.attended.shape, generator=torch.Generator().manual_seed(1)).double()
+    (expected,) = torch.autograd.grad(row_by_row(qkv, angles, groups), qkv, above)
+    scratch.above.copy_(above)
+    attend_back(rows, kept, scratch)
+    torch.testing.assert_close(scratch.qkv, expected)
 
 
 def test_a_token_s_result_does_not_know_later_tokens_or_other_rows():
@@ -57,7 +83,7 @@ def test_a_token_s_result_does_not_know_later_tokens_or_other_rows():
     rows = short_rows(groups, angles, HEADS)
     other = qkv.detach().clone()
     other[5] += 1  # the last token of the second row of three
-    changed = (attend_short(qkv, rows, DIM) != attend_short(other, rows, DIM)).any(1)
+    changed = (attended(qkv, rows)[0].attended != attended(other, rows)[0].attended).any(1)
     assert changed.nonzero().flatten().tolist() == [5]
 
 

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from trajdiag.models.rows import gathered, gathered_tokens
 from trajdiag.models.scratch import Scratch
-from trajdiag.models.short_attention import ShortRows
 
 Projection = tuple[Tensor, ...]
 """Weights whose outputs stand side by side: joined into one matrix, or several."""
@@ -42,8 +41,6 @@ class Batch:
     scratch: Scratch | None = None
     """What `lean_loop` works in, for as many tokens or more; None where the loop keeps what
     gradients need."""
-    short: ShortRows | None = None
-    """Where the tokens of short rows stand, in training; None leaves attention to torch."""
 
     def turn_of(self, tokens: Tensor) -> Tensor:
         """The rotary angles of these tokens, int64 [token]."""

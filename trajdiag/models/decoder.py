@@ -6,7 +6,8 @@ equal rows; a training batch is several groups of different lengths, without pad
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +19,12 @@ from trajdiag.models.config import OuroConfig
 from trajdiag.models.fused import rms_norm, rotate, swiglu
 from trajdiag.models.lean_loop import lean_loop
 from trajdiag.models.scratch import scratch_for
-from trajdiag.models.short_attention import attend_short, short_rows, suits
+from trajdiag.models.short_attention import ShortRows, short_rows, suits
+from trajdiag.models.short_loops import short_loops
+from trajdiag.models.short_space import Spaces
+
+Groups = tuple[tuple[int, int], ...]
+"""(rows, positions) of each."""
 
 _JOIN_UP_TO = 512
 """The width up to which one joined projection is worth copying its weights together for."""
@@ -44,6 +50,7 @@ class OuroDecoder(nn.Module):
         super().__init__()
         self.config = config
         self.model = _Body(config)
+        self._spaces = Spaces()
         if not config.tie_word_embeddings:
             self.lm_head = _Weight(config.vocab_size, config.hidden_size)
         if config.gate == "mlp":
@@ -79,7 +86,7 @@ class OuroDecoder(nn.Module):
         # pairs must be neighbours: attention does not mind the order of a head's dimensions, so the
         # rows of the joined copy are reordered.
         neighbours = narrow and dtype == torch.float32
-        angle = self._angles(position_ids).unsqueeze(1)
+        angle = _angles(position_ids, self.config.head_dim, self.config.rope_theta).unsqueeze(1)
         if neighbours:
             turn = torch.polar(torch.ones_like(angle), angle)
         else:
@@ -92,18 +99,6 @@ class OuroDecoder(nn.Module):
         if lean:
             scratch = scratch_for(self.config, groups, mask is None, position_ids.device, dtype)
         return Batch(groups=groups, mask=mask, turn=turn, layers=layers, scratch=scratch)
-
-    def training_batch(self, groups: tuple[tuple[int, int], ...], position_ids: Tensor) -> Batch:
-        """A batch for gradients: each row's positions count from 0."""
-        batch = self.batch(groups, position_ids)
-        config = self.config
-        plain = batch.turn.is_complex() and config.num_attention_heads == config.num_key_value_heads
-        if not (plain and torch.is_grad_enabled() and suits(groups, position_ids.device)):
-            return batch
-        longest = torch.arange(max(positions for _, positions in groups))
-        return replace(
-            batch, short=short_rows(groups, self._angles(longest), config.num_attention_heads)
-        )
 
     def gather(self, parts: Sequence[tuple[Batch, Tensor]]) -> Batch:
         """One batch of the wanted rows, int64 [row], of batches of one group each, whose positions
@@ -172,17 +167,52 @@ class OuroDecoder(nn.Module):
 
         Tokens are concatenated group by group and row by row; `loops` defaults to the config's T.
         """
-        shapes = tuple((group.shape[0], group.shape[1]) for group in groups)
-        device = groups[0].device
-        positions = torch.cat([torch.arange(p, device=device).repeat(r) for r, p in shapes])
-        batch = self.training_batch(shapes, positions)
-        x = self.embed(torch.cat([group.reshape(-1) for group in groups]))
+        shapes, batch, x = self._packed(groups)
         hidden = []
         for _ in range(self.config.total_ut_steps if loops is None else loops):
             x = self.loop(x, batch)
             hidden.append(x)
-        ends = torch.cat([torch.full((r,), p, device=device) for r, p in shapes]).cumsum(0) - 1
+        ends = torch.cat([torch.full((r,), p, device=x.device) for r, p in shapes]).cumsum(0) - 1
         return PackedStates(hidden=hidden, last=ends)
+
+    def read_packed(self, groups: list[Tensor], read_at: Tensor) -> Tensor:
+        """[loop, read, d_model]: what `run_packed` gives at the tokens `read_at`, int64 [read],
+        after each of the config's T loops; faster where gradients are needed."""
+        shapes, batch, x = self._packed(groups)
+        config = self.config
+        if not self._short(shapes, batch):
+            read = []
+            for _ in range(config.total_ut_steps):
+                x = self.loop(x, batch)
+                read.append(x.index_select(0, read_at))
+            return torch.stack(read)
+        return short_loops(
+            x,
+            batch.layers,
+            self.model.norm.weight,
+            _short_rows(shapes, config.num_attention_heads, config.head_dim, config.rope_theta),
+            read_at,
+            self._spaces,
+            head_dim=config.head_dim,
+            loops=config.total_ut_steps,
+            eps=config.rms_norm_eps,
+        )
+
+    def _packed(self, groups: list[Tensor]) -> tuple[Groups, Batch, Tensor]:
+        """The groups' (rows, positions), their batch, each row's positions counted from 0, and
+        state 0, [token, d_model]."""
+        shapes = tuple((group.shape[0], group.shape[1]) for group in groups)
+        device = groups[0].device
+        positions = torch.cat([torch.arange(p, device=device).repeat(r) for r, p in shapes])
+        x = self.embed(torch.cat([group.reshape(-1) for group in groups]))
+        return shapes, self.batch(shapes, positions), x
+
+    def _short(self, groups: Groups, batch: Batch) -> bool:
+        """Whether `short_loops` serves them."""
+        config = self.config
+        plain = batch.turn.is_complex() and config.num_attention_heads == config.num_key_value_heads
+        full = torch.is_grad_enabled() and not torch.is_autocast_enabled(batch.turn.device.type)
+        return plain and full and suits(groups, batch.turn.device)
 
     def _projected(self, x: Tensor, layer: LayerWeights) -> Tensor:
         """Queries, keys and values side by side of the stream `x`, which is normed first."""
@@ -191,9 +221,6 @@ class OuroDecoder(nn.Module):
     def _attend(self, x: Tensor, layer: LayerWeights, batch: Batch) -> Tensor:
         config = self.config
         queries, keys = config.num_attention_heads, config.num_key_value_heads
-        if batch.short is not None:
-            projected = self._projected(x, layer)
-            return linear(attend_short(projected, batch.short, config.head_dim), layer.output)
         heads = self.heads(x, layer, batch.turn)
         attended = []
         for group, (rows, positions) in zip(
@@ -210,12 +237,19 @@ class OuroDecoder(nn.Module):
             attended.append(out.transpose(1, 2).reshape(rows * positions, -1))
         return linear(attended[0] if len(attended) == 1 else torch.cat(attended), layer.output)
 
-    def _angles(self, position_ids: Tensor) -> Tensor:
-        """float32 [token, head_dim / 2], in radians."""
-        dim = self.config.head_dim
-        exponent = torch.arange(0, dim, 2, device=position_ids.device, dtype=torch.float32) / dim
-        frequency = 1.0 / self.config.rope_theta**exponent
-        return position_ids.float().unsqueeze(-1) * frequency
+
+def _angles(position_ids: Tensor, head_dim: int, theta: float) -> Tensor:
+    """float32 [token, head_dim / 2], in radians."""
+    pair = torch.arange(0, head_dim, 2, device=position_ids.device, dtype=torch.float32)
+    frequency = 1.0 / theta ** (pair / head_dim)
+    return position_ids.float().unsqueeze(-1) * frequency
+
+
+@lru_cache(maxsize=16)
+def _short_rows(groups: Groups, heads: int, head_dim: int, theta: float) -> ShortRows:
+    """Kept, since the steps of a training ask for the same ones."""
+    longest = torch.arange(max(positions for _, positions in groups))
+    return short_rows(groups, _angles(longest, head_dim, theta), heads)
 
 
 class _Body(nn.Module):

@@ -130,20 +130,18 @@ class TrainingRun:
         """The loss, and the answers' last logits [row, vocab]."""
         bf16 = self.config.precision == "bf16"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=bf16):
-            packed = self.decoder.run_packed(batch.groups)
-        read = [hidden.index_select(0, batch.read_at) for hidden in packed.hidden]
-        states = torch.stack(read, dim=1)  # [decision, loop, d_model]
-        logits = self.decoder.head(states)
+            states = self.decoder.read_packed(batch.groups, batch.read_at)
+        # by decision, as objectives take them
+        logits = self.decoder.head(states).transpose(0, 1)
         gate = self.decoder.gate(states)
-        answers, labels = slice(None, batch.rows), slice(batch.rows, None)
-        loss = self._objective(
-            logits[answers], batch.target[answers], None if gate is None else gate[answers]
-        )
-        if dense > 0 and len(batch.target) > batch.rows:
-            loss = loss + dense * self._objective(
-                logits[labels], batch.target[labels], None if gate is None else gate[labels]
-            )
-        return loss, logits[answers, -1].detach()
+        parts = [batch.rows, len(batch.target) - batch.rows]
+        answers, labels = logits.split(parts)
+        target, label = batch.target.split(parts)
+        of_answers, of_labels = (None, None) if gate is None else gate.T.split(parts)
+        loss = self._objective(answers, target, of_answers)
+        if dense > 0 and len(label):
+            loss = loss + dense * self._objective(labels, label, of_labels)
+        return loss, answers[:, -1].detach()
 
     def _count(self, logits: Tensor, batch: TrainingBatch) -> None:
         """Bring the running accuracy and the curriculum up to date."""

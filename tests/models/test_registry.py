@@ -159,7 +159,7 @@ def test_what_no_folder_is_called_is_an_unknown_name(tmp_path, monkeypatch, name
     [
         ("https://huggingface.co/ByteDance/Ouro-1.4B", "give --model ByteDance/Ouro-1.4B$"),
         ("https://hf.co/a/b/", "give --model a/b$"),
-        ("https://huggingface.co/a/b/tree/v2", "give --model a/b --revision v2$"),
+        ("https://huggingface.co/a/b/tree/v2", "give --model a/b, and extract with --revision v2$"),
         ("hf://a/b", "give --model a/b$"),
         ("https://example.org/a/b", r"is a folder or a hub id \(owner/name\), not an address"),
     ],

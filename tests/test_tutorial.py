@@ -47,7 +47,7 @@ def test_it_runs_to_the_verdict_that_the_readout_is_at_fault(names, capsys):
     }
     assert parts["misfit"] > 2 * abs(parts["learnable"]) > 0, "a simple signal finds most of it"
     pages = [value._repr_html_() for value in shown if hasattr(value, "_repr_html_")]
-    assert len(pages) == 3 and all(page.startswith("<") for page in pages)
+    assert len(pages) == 4 and all(page.startswith("<") for page in pages)
     assert Path("tutorial-cache/report/report.html").is_file()
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from trajdiag.errors import ConfigError, StoreError, UnknownNameError
-from trajdiag.names import require_name
 
 STORE_SUFFIX = ".zarr"
+_MOST_BYTES = 240
+"""Of a folder's name; file systems take 255, and what is being written bears a longer one."""
 
 
 def is_url(location: str | os.PathLike[str]) -> bool:
@@ -74,15 +75,21 @@ def store_name(path: str | os.PathLike[str]) -> str:
 
 def require_place(location: Any) -> None:
     """Raise ConfigError where no store can be made at `location`: what is no path or URL, or does
-    not end in what can be a store's name."""
+    not end in a name that a folder can bear."""
     text = os.fspath(location) if isinstance(location, str | os.PathLike) else None
     if not isinstance(text, str):
         raise ConfigError(
             f"a store is made at a folder's path or a URL, got {type(location).__name__}"
         )
-    if not text or "\0" in text:
-        raise ConfigError(f"a store's path must end in its name, as NAME.zarr, got {text!a}")
-    require_name("store", store_name(text))
+    try:
+        size = len(Path(text).name.encode())
+    except UnicodeEncodeError:
+        size = 0
+    if not text or "\0" in text or store_name(text) in ("", "..") or not 0 < size <= _MOST_BYTES:
+        raise ConfigError(
+            f"a store's path must end in its name, as NAME.zarr, of at most {_MOST_BYTES} bytes in "
+            f"UTF-8, got {ascii(text)[:80]}"
+        )
 
 
 def complete_stores(cache_dir: str | os.PathLike[str] | None = None) -> list[Path]:

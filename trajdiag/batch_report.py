@@ -9,7 +9,7 @@ from typing import Any
 
 from trajdiag.cachedir import reports_folder
 from trajdiag.diagnosis.checks import Check, failures, parse_check, quantities, require_known
-from trajdiag.diagnosis.diagnosing import DiagnoseConfig, diagnose
+from trajdiag.diagnosis.diagnosing import DiagnoseConfig, diagnose, with_swap
 from trajdiag.errors import CheckError, UsageError
 from trajdiag.latency.saved import saved_latency
 from trajdiag.names import checked_options
@@ -69,10 +69,9 @@ def _require_known(
     """UsageError where a check is about what these options will not give."""
     if not checks:
         return
-    config = DiagnoseConfig(**checked_options("diagnose", DiagnoseConfig, options))
-    if config.readouts is not None and config.swap is not None:
-        config = dataclasses.replace(config, readouts=(*config.readouts, *config.swap))
     stores = list(stores)
+    config = DiagnoseConfig(**checked_options("diagnose", DiagnoseConfig, options))
+    config = with_swap(stores, config)
     readouts = [name for store in stores for name in readout_names(store, config)]
     loops = max(store.loops for store in stores)
     require_known(checks, [*readouts, BOUND], quantities(loops, config.targets))

@@ -85,7 +85,7 @@ def require_place(location: Any) -> None:
         size = len(Path(text).name.encode())
     except UnicodeEncodeError:
         size = 0
-    if not text or "\0" in text or store_name(text) in ("", "..") or not 0 < size <= _MOST_BYTES:
+    if "\0" in text or store_name(text) in ("", "..") or not 0 < size <= _MOST_BYTES:
         raise ConfigError(
             f"a store's path must end in its name, as NAME.zarr, of at most {_MOST_BYTES} bytes in "
             f"UTF-8, got {ascii(text)[:80]}"

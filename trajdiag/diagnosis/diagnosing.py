@@ -95,7 +95,7 @@ def diagnose(
         if len(opened) == 1:
             raise ConfigError(f"reference {wanted} is the only store; name the stores to compare")
     alike = comparable if reference is None else kindred
-    config = _with_swap(opened, config)
+    config = with_swap(opened, config)
 
     def fit(store: Store) -> Sequence[Rule]:
         progress(f"fitting the learned bound of {store.name}: {', '.join(config.bound)}")
@@ -135,7 +135,7 @@ def diagnose(
     )
 
 
-def _with_swap(stores: Sequence[Store], config: DiagnoseConfig) -> DiagnoseConfig:
+def with_swap(stores: Sequence[Store], config: DiagnoseConfig) -> DiagnoseConfig:
     """The options with the swap's two readouts among those scored. Raises where they are one, or
     where fewer than two stores have both."""
     if config.swap is None:

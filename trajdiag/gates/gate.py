@@ -64,7 +64,7 @@ class Gate:
         fitted = None
         if self.is_fitted:
             fitted = f"{self.val_loss_:.5f} {self.loss_unit}, {self.baseline_loss_:.5f} without "
-            fitted += "the signals" if self.config.kind == "boosted" else "the states"
+            fitted += f"the {self.reads}"
         return html_facts(
             f"Gate {self.name}",
             [
@@ -94,6 +94,11 @@ class Gate:
     def loss_unit(self) -> str:
         """Of `val_loss_`, `baseline_loss_` and `history_`."""
         return LOOPS_SQUARED if self.scale == "loops" else NATS
+
+    @property
+    def reads(self) -> str:
+        """What its values are read off."""
+        return "signals" if self.config.kind == "boosted" else "states"
 
     @property
     def direction(self) -> Literal["high", "low"]:

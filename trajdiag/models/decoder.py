@@ -168,10 +168,7 @@ class OuroDecoder(nn.Module):
         Tokens are concatenated group by group and row by row; `loops` defaults to the config's T.
         """
         shapes, batch, x = self._packed(groups)
-        hidden = []
-        for _ in range(self.config.total_ut_steps if loops is None else loops):
-            x = self.loop(x, batch)
-            hidden.append(x)
+        hidden = self._every_loop(x, batch, self.config.total_ut_steps if loops is None else loops)
         ends = torch.cat([torch.full((r,), p, device=x.device) for r, p in shapes]).cumsum(0) - 1
         return PackedStates(hidden=hidden, last=ends)
 
@@ -181,11 +178,8 @@ class OuroDecoder(nn.Module):
         shapes, batch, x = self._packed(groups)
         config = self.config
         if not self._short(shapes, batch):
-            read = []
-            for _ in range(config.total_ut_steps):
-                x = self.loop(x, batch)
-                read.append(x.index_select(0, read_at))
-            return torch.stack(read)
+            hidden = self._every_loop(x, batch, config.total_ut_steps)
+            return torch.stack([state.index_select(0, read_at) for state in hidden])
         return short_loops(
             x,
             batch.layers,
@@ -197,6 +191,14 @@ class OuroDecoder(nn.Module):
             loops=config.total_ut_steps,
             eps=config.rms_norm_eps,
         )
+
+    def _every_loop(self, x: Tensor, batch: Batch, loops: int) -> list[Tensor]:
+        """The state after each loop, from state 0, [token, d_model]."""
+        hidden = []
+        for _ in range(loops):
+            x = self.loop(x, batch)
+            hidden.append(x)
+        return hidden
 
     def _packed(self, groups: list[Tensor]) -> tuple[Groups, Batch, Tensor]:
         """The groups' (rows, positions), their batch, each row's positions counted from 0, and

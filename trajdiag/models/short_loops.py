@@ -1,12 +1,12 @@
 """All loops of a training batch of short rows as one operation, its gradient written out.
 
 Autograd's many short operations cost a small model more than its matrix products. Here a loop is a
-few passes forward and backward over memory that is still in the cache, weights' gradients grow in
+few passes forward and backward over memory that is kept between steps, weights' gradients grow in
 place from loop to loop, and nothing is kept that costs less to compute again than to read.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -34,7 +34,7 @@ class _Layer:
     mlp_norm: Tensor
 
 
-_WEIGHTS = ("qkv", "output", "attention_norm", "gate_up", "down", "mlp_norm")
+_WEIGHTS = tuple(field.name for field in fields(_Layer))
 
 
 def short_loops(

@@ -143,6 +143,7 @@ class _Block:
             if len(self._laid_out) == _SHAPES:
                 self._laid_out.clear()
             found = self._laid_out[key] = self._lay_out(rows, sizes)
+        # spaces of other shapes lie in the same memory
         found.scratch.attention.nowhere.zero_()
         found.scratch.ones.fill_(1)
         return found

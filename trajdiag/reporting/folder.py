@@ -29,6 +29,12 @@ OWN = {
 }
 """What a report folder may hold; anything else in it is somebody's own."""
 
+_ADVICE = {
+    errno.ENOSPC: "; free some space, or name another --output",
+    errno.EDQUOT: "; free some space, or name another --output",
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "; name another --output"),
+}
+
 
 def write_report(
     results: Results, folder: str | os.PathLike[str], title: str | None = None
@@ -165,16 +171,7 @@ def _umask() -> int:
 
 def _unwritable(target: Path, error: Exception) -> ReportError:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-    advice = ""
-    if isinstance(error, OSError):
-        advice = _ADVICE.get(error.errno or 0, "")
+    advice = _ADVICE.get(error.errno or 0, "") if isinstance(error, OSError) else ""
     return ReportError(
         f"the report could not be written to {visible(str(target))}: {reason}{advice}"
     )
-
-
-_ADVICE = {
-    errno.ENOSPC: "; free some space, or name another --output",
-    errno.EDQUOT: "; free some space, or name another --output",
-    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "; name another --output"),
-}

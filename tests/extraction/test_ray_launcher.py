@@ -89,7 +89,9 @@ def test_a_worker_that_is_killed_half_way_changes_no_byte(told, alone):
     assert fingerprint == alone["letters"]
     assert lines[0] == "2 Ray workers of 1 CPU each"
     (lost,) = (line for line in lines if "was lost" in line)
-    assert re.match(r"the Ray worker of shard [01] of 2 on \S+ was lost \(.+\); another", lost)
+    # where it ran is not known of one that is killed before its first words arrive
+    whose = r"the Ray worker of shard [01] of 2( on \S+)? was lost \(.+\); another"
+    assert re.match(whose, lost)
     assert any(line.startswith("15 of 15 blocks") for line in lines)
 
 

@@ -130,6 +130,19 @@ def test_a_gate_returns_from_its_folder_with_the_same_values(planted, gate, tmp_
     ]
 
 
+def test_a_gate_shows_what_it_is_and_how_well_it_does(gate):
+    said = f"val loss {gate.val_loss_:.5f} nats, {gate.baseline_loss_:.5f} without the states"
+    assert repr(gate) == f"Gate(mlp-ponder: fitted on planted, {said})"
+    page = gate._repr_html_()
+    for text in ("Gate mlp-ponder", "reads the states", said, "trajdiag fit-gate planted"):
+        assert text in page
+    bare = Gate(kind="boosted", objective="utility", name="bare")
+    assert repr(bare) == "Gate(bare: not fitted)"
+    assert "no store yet" in bare._repr_html_()
+    assert "boosted, reads the signals" in bare._repr_html_()
+    assert "utility (next)" in bare._repr_html_()
+
+
 def test_a_gate_refuses_another_store(planted, gate, tmp_path):
     other, _ = planted_store(tmp_path / "other.zarr", signal=4.0, seed=9)
     folder = gate.save(tmp_path / "gate")
@@ -197,15 +210,6 @@ def test_a_gate_of_another_version_is_refused(planted, gate, tmp_path):
     (folder / "config.json").write_text(json.dumps({**config, "version": 99}))
     with pytest.raises(GateError, match="version 99"):
         load_gate(folder, planted[0])
-
-
-def test_a_notebook_shows_what_a_gate_is_and_how_much_it_learned(planted, gate):
-    shown = gate._repr_html_()
-    assert f"Gate {gate.name}" in shown
-    assert f"{gate.val_loss_:.5f} nats, {gate.baseline_loss_:.5f} without the states" in shown
-    assert planted[0].name in shown
-    assert "no store yet" in Gate(kind="linear")._repr_html_()
-    assert "val loss" not in Gate(kind="linear")._repr_html_()
 
 
 def test_an_unfitted_gate_says_so(planted):

@@ -57,24 +57,38 @@ class Gate:
         self.commands = []
 
     def __repr__(self) -> str:
-        return f"Gate({self.name}{f', fitted on {self.store_}' if self.is_fitted else ''})"
+        if not self.is_fitted:
+            return f"Gate({self.name}: not fitted)"
+        return f"Gate({self.name}: fitted on {self.store_}, {self.losses()})"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        fitted = None
-        if self.is_fitted:
-            fitted = f"{self.val_loss_:.5f} {self.loss_unit}, {self.baseline_loss_:.5f} without "
-            fitted += "the signals" if self.config.kind == "boosted" else "the states"
+        """What a notebook shows: what it reads and asks, and how well it does on val."""
+        config, fitted = self.config, self.is_fitted
+        asked = f" ({config.utility})" if config.objective == "utility" else ""
+        passes = len(self.history_) if fitted else 0
         return html_facts(
             f"Gate {self.name}",
             [
-                ("kind", self.config.kind),
-                ("objective", self.config.objective),
-                ("stops", f"at a {self.direction} value, from loop {self.first_loop}"),
-                ("fitted on", self.store_ if self.is_fitted else "no store yet"),
-                ("val loss", fitted),
+                ("kind", f"{config.kind}, reads the {self.reads}"),
+                ("objective", f"{config.objective}{asked}"),
+                ("leaves", f"at a {self.direction} value, from loop {self.first_loop} on"),
+                ("fitted on", self.store_ if fitted else "no store yet"),
+                ("val", self.losses() if fitted else None),
+                ("passes", f"{passes:,}" if passes else None),
                 ("made by", " ; ".join(self.commands) or None),
             ],
+        )
+
+    @property
+    def reads(self) -> str:
+        """What it looks at."""
+        return "signals" if self.config.kind == "boosted" else "states"
+
+    def losses(self) -> str:
+        """Its loss on val and what not looking gives, in words."""
+        return (
+            f"val loss {self.val_loss_:.5f} {self.loss_unit}, {self.baseline_loss_:.5f} without "
+            f"the {self.reads}"
         )
 
     @property
@@ -238,6 +252,8 @@ def read_gate(path: str | os.PathLike[str]) -> Gate:
         gate.history_, gate.commands = content["history"], content["commands"]
         if not isinstance(gate.fingerprint_, str) or not isinstance(gate.commands, list):
             raise ValueError(f"{CONFIG} names no store, or no commands")
+        if not isinstance(gate.history_, list):
+            raise ValueError(f"{CONFIG} holds a history that is no list")
         if not all(isinstance(x, float | int) for x in (gate.val_loss_, gate.baseline_loss_)):
             raise ValueError(f"{CONFIG} holds losses that are no numbers")
     except (OSError, ValueError, LookupError, TypeError, AttributeError, *_UNREADABLE) as error:

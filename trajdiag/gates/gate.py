@@ -22,11 +22,13 @@ from trajdiag.gates.reader import GateReader
 from trajdiag.gates.signal_reader import SignalReader
 from trajdiag.gates.state_reader import StateReader
 from trajdiag.html_tables import html_facts
+from trajdiag.store.checksum import crc32c
 from trajdiag.store.durable import disk_errors, write_files
 from trajdiag.store.reader import Store
 
 CONFIG, WEIGHTS = "config.json", "gate.safetensors"
 GATE_VERSION = 1
+_CHECK = "crc32c"
 
 _UNREADABLE = (RuntimeError, SafetensorError, ConfigError)
 """What torch, safetensors and our own config raise for a folder that is no gate of ours."""
@@ -200,6 +202,7 @@ class Gate:
             "history": self.history_,
             "sha256": hashlib.sha256(weights).hexdigest(),
         }
+        content[_CHECK] = _check(content)
         with disk_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(content, indent=1) + "\n"
@@ -256,11 +259,19 @@ def read_gate(path: str | os.PathLike[str]) -> Gate:
             raise ValueError(f"{CONFIG} holds a history that is no list")
         if not all(isinstance(x, float | int) for x in (gate.val_loss_, gate.baseline_loss_)):
             raise ValueError(f"{CONFIG} holds losses that are no numbers")
+        if content.get(_CHECK, _check(content)) != _check(content):
+            raise ValueError(f"{CONFIG} is not what was written")
     except (OSError, ValueError, LookupError, TypeError, AttributeError, *_UNREADABLE) as error:
         raise GateError(
             f"gate {folder} is damaged: {_reason(error)}; fit it again with --overwrite"
         ) from error
     return gate
+
+
+def _check(content: dict[str, Any]) -> int:
+    """Of all that a gate's config says but this number itself; earlier gates have none."""
+    said = {key: value for key, value in content.items() if key != _CHECK}
+    return crc32c(json.dumps(said, sort_keys=True, separators=(",", ":")).encode())
 
 
 def _reason(error: Exception) -> str:

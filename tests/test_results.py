@@ -27,3 +27,9 @@ def test_a_table_that_there_is_not_is_unknown_and_those_there_are_are_named():
     for name in ("config", "verdict", "__class__"):
         with pytest.raises(UnknownNameError, match="unknown table"):
             results.to_pandas(name)
+
+
+def test_results_show_themselves_in_a_line():
+    shown = repr(planted_results(["mano-joint-linear"], examples=40))
+    assert shown.startswith("Results(mano-joint-linear: stores 1, readouts ")
+    assert len(shown) < 300 and "\n" not in shown

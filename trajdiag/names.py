@@ -1,13 +1,13 @@
 """Names: of folders that stores, gates and checkpoints become, and of a function's options."""
 
 import dataclasses
-import os
 import re
 from collections.abc import Mapping
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, get_type_hints
 
 from trajdiag.errors import ConfigError, UnknownNameError
+from trajdiag.option_kinds import fits, in_words, kept, plain
 
 _LONGEST = 120
 _MOST_BYTES = 160
@@ -33,16 +33,19 @@ def require_name(kind: str, name: str) -> str:
 def checked_options(
     function: str, config: type, options: Mapping[str, Any], *more: str
 ) -> dict[str, Any]:
-    """`options`, paths as text, which artifacts keep. Raises UnknownNameError where one is no field
-    of the dataclass `config`; `more` are further options of the function."""
+    """`options`, paths as text and numbers as Python's, which artifacts keep. Raises
+    UnknownNameError where one is no field of the dataclass `config`, ConfigError where it is not of
+    the field's type; `more` are further options of the function."""
     known = [field.name for field in dataclasses.fields(config)]
     for option in options:
         if option not in known:
             raise UnknownNameError(f"option of {function}", option, [*known, *more])
-    return {
-        name: os.fspath(value) if isinstance(value, os.PathLike) else value
-        for name, value in options.items()
-    }
+    kinds = get_type_hints(config)
+    given = {name: plain(value) for name, value in options.items()}
+    for name, value in given.items():
+        if not fits(value, kinds[name]):
+            raise ConfigError(f"{name} must be {in_words(kinds[name])}, got {ascii(value)[:80]}")
+    return {name: kept(value, kinds[name]) for name, value in given.items()}
 
 
 def require_kind(config: Any, kind: type[int] | type[float], *options: str) -> None:

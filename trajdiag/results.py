@@ -282,7 +282,7 @@ class Finding:
     """What it rests on, by name; bounds are NAME_low and NAME_high."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Results:
     """All tables of one run of score, diagnose, report or latency."""
 
@@ -339,6 +339,11 @@ class Results:
         return pd.DataFrame(
             [dataclasses.asdict(row) for row in getattr(self, table)], columns=columns
         )
+
+    def __repr__(self) -> str:
+        tables = [f"{name} {len(getattr(self, name)):,}" for name in ROW_TYPES]
+        names = ", ".join(row.store for row in self.stores) or "no store"
+        return f"Results({names}: {', '.join(tables)})"
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the verdict, each store's best readouts, what was measured."""

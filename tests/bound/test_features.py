@@ -70,6 +70,17 @@ def test_ranks_are_in_the_order_of_the_signal(tmp_path):
     assert found[1, :, column].std() > 0.5
 
 
+def test_gate_logits_as_large_as_there_are_keep_their_ranks(tmp_path):
+    logit = np.where(np.arange(EXAMPLES * 4) % 3, np.float32(3e38), np.float32(-3e38))
+    logit = logit.reshape(EXAMPLES, 4)
+    store = made(tmp_path, gate_logit=logit)
+    features, found = read(store)
+    fit = store.rows("fit")
+    for column, low in ((-2, logit[fit, 1] < 0), (-1, logit[fit, :2].max(1) < 0)):
+        ranks = found[1, :, features.signals // 2 + column]
+        assert ranks[low].max(initial=-np.inf) < ranks[~low].min()
+
+
 def test_nothing_is_undefined_where_signals_are_or_states_are_constant(tmp_path):
     arrays = planted(examples=EXAMPLES, loops=4)
     arrays.hidden[:] = 0.3

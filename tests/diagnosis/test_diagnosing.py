@@ -213,6 +213,23 @@ def test_a_verdict_needs_as_many_test_groups_as_can_be_clear_of_chance(tmp_path,
         assert len(results.verdict) == 1
 
 
+def test_a_verdict_needs_as_many_val_groups_too(tmp_path):
+    split = np.where(np.arange(EXAMPLES) % 3 == 0, "fit", "test")
+    split[[1, 2]] = "val"
+    few = store(tmp_path / "few.zarr", need(), gate=0.3, split=split)
+    (sentence,) = diagnose(few, **QUICK).verdict
+    assert sentence.startswith("Of few nothing can be told: 2 independent val inputs, and no")
+
+
+def test_a_reference_of_too_few_groups_tells_nothing_either(tmp_path):
+    much = store(tmp_path / "much.zarr", need(), gate=0.3)
+    ids = np.array([f"other-{i}" for i in range(EXAMPLES)])
+    few = store(tmp_path / "few.zarr", need(1), ids=ids, group=np.arange(EXAMPLES) % 3)
+    verdict = diagnose(much, reference=few, **QUICK).verdict
+    assert len(verdict) == 1
+    assert "of much nothing can be told: 3 independent test (few) inputs" in verdict[0].lower()
+
+
 def few_sentence(groups: int) -> str:
     return (
         f"Of few nothing can be told: {groups} independent test inputs, and no outcome on fewer "

@@ -41,6 +41,8 @@ def evidence(
         paired=True,
         loops=6,
         n=500,
+        fewest=500,
+        fewest_of="test",
         n_val=500,
         readout="native",
         native=True,

@@ -130,6 +130,19 @@ def test_a_gate_returns_from_its_folder_with_the_same_values(planted, gate, tmp_
     ]
 
 
+def test_a_gate_shows_what_it_is_and_how_well_it_does(gate):
+    said = f"val loss {gate.val_loss_:.5f} nats, {gate.baseline_loss_:.5f} without the states"
+    assert repr(gate) == f"Gate(mlp-ponder: fitted on planted, {said})"
+    page = gate._repr_html_()
+    for text in ("Gate mlp-ponder", "reads the states", said, "trajdiag fit-gate planted"):
+        assert text in page
+    bare = Gate(kind="boosted", objective="utility", name="bare")
+    assert repr(bare) == "Gate(bare: not fitted)"
+    assert "no store yet" in bare._repr_html_()
+    assert "boosted, reads the signals" in bare._repr_html_()
+    assert "utility (next)" in bare._repr_html_()
+
+
 def test_a_gate_refuses_another_store(planted, gate, tmp_path):
     other, _ = planted_store(tmp_path / "other.zarr", signal=4.0, seed=9)
     folder = gate.save(tmp_path / "gate")
@@ -185,10 +198,24 @@ def test_whatever_stands_in_a_field_of_the_config_is_refused_in_words_or_harmles
                     for word in ("NoneType", "subscriptable", "not supported", "argument", "'dict'")
                 ), str(error)
             else:
-                assert key in ("name", "store", "commands", "history")
+                assert key == "crc32c" or value == content[key]
                 assert np.array_equal(
                     again.values(planted[0], "test"), gate.values(planted[0], "test")
                 )
+
+
+def test_a_digit_that_has_changed_in_the_config_is_noticed(planted, gate, tmp_path):
+    folder = gate.save(tmp_path / "gate")
+    config = folder / "config.json"
+    text = config.read_text()
+    at = text.index(f'"val_loss": {gate.val_loss_}') + len('"val_loss": 0.0')
+    config.write_text(f"{text[:at]}{(int(text[at]) + 1) % 10}{text[at + 1 :]}")
+    with pytest.raises(GateError, match=r"is damaged: config\.json is not what was written"):
+        load_gate(folder, planted[0])
+    content = json.loads(text)
+    del content["crc32c"]  # as earlier versions wrote it
+    config.write_text(json.dumps(content))
+    assert load_gate(folder, planted[0]).val_loss_ == gate.val_loss_
 
 
 def test_a_gate_of_another_version_is_refused(planted, gate, tmp_path):
@@ -197,15 +224,6 @@ def test_a_gate_of_another_version_is_refused(planted, gate, tmp_path):
     (folder / "config.json").write_text(json.dumps({**config, "version": 99}))
     with pytest.raises(GateError, match="version 99"):
         load_gate(folder, planted[0])
-
-
-def test_a_notebook_shows_what_a_gate_is_and_how_much_it_learned(planted, gate):
-    shown = gate._repr_html_()
-    assert f"Gate {gate.name}" in shown
-    assert f"{gate.val_loss_:.5f} nats, {gate.baseline_loss_:.5f} without the states" in shown
-    assert planted[0].name in shown
-    assert "no store yet" in Gate(kind="linear")._repr_html_()
-    assert "val loss" not in Gate(kind="linear")._repr_html_()
 
 
 def test_an_unfitted_gate_says_so(planted):

@@ -246,7 +246,7 @@ def test_a_state_that_is_not_finite_is_named_with_its_prompt():
         ([1], {"max_new_tokens": 0}, "max_new_tokens must be from 1 to"),
         ([1], {"min_depth": 4}, "one of loops 1 to 3"),
         ([1], {"readout": "oracle"}, "is hindsight"),
-        ([1], {"readout": None}, "readout must be a name, a readout file or a fitted gate, got No"),
+        ([1], {"readout": None}, "readout must be a text or a path or a Gate, got None"),
         ([1], {"readout": ""}, "readout must be a name, a readout file or a fitted gate, got ''"),
         ([1], {"max_new_tokens": 10**400}, "max_new_tokens must be from 1 to 2,147,483,647, got 1"),
     ],

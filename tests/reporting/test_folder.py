@@ -3,6 +3,7 @@ one."""
 
 import csv
 import dataclasses
+import io
 import json
 import shutil
 import xml.etree.ElementTree as ET
@@ -13,8 +14,9 @@ import pytest
 from tests.reporting.planted import planted_results
 from trajdiag.errors import ReportError
 from trajdiag.reporting.board import DRAWN, FEW, IN_FULL, MANY
+from trajdiag.reporting.csv_files import csv_table
 from trajdiag.reporting.folder import FIGURES, OWN, report_files, write_report
-from trajdiag.results import ROW_TYPES, Results
+from trajdiag.results import ROW_TYPES, FrontierRow, Results
 
 STORES = ["mano-fixed-uniform", "mano-joint-linear"]
 
@@ -54,6 +56,16 @@ def test_results_json_holds_every_row(results, report):
     assert json.loads((report / "results.json").read_text(encoding="utf-8")) == results.to_dict()
 
 
+@pytest.mark.parametrize("first", [*"=+-@\t\r\n", "＝"])
+def test_no_text_in_a_csv_begins_as_a_formula_and_numbers_stay(first):
+    name = f"{first}1+1"
+    row = FrontierRow(store=name, readout="x=1", threshold=-0.5, depth=1.5, accuracy=-0.0)
+    text = csv_table(Results(frontier=[row]), "frontier")
+    ((store, *others),) = list(csv.reader(io.StringIO(text, newline="")))[1:]
+    assert store == f"'{name}"
+    assert others == ["x=1", "-0.5", "1.5", "-0.0"]
+
+
 @pytest.mark.parametrize("table", ROW_TYPES)
 def test_each_csv_holds_the_rows_of_its_table(results, report, table):
     with (report / "tables" / f"{table}.csv").open(encoding="utf-8", newline="") as file:
@@ -69,7 +81,7 @@ def test_each_csv_holds_the_rows_of_its_table(results, report, table):
             elif isinstance(value, dict | list):
                 assert json.loads(row[column]) == value
             else:
-                assert row[column] == str(value)
+                assert row[column].removeprefix("'") == str(value)
 
 
 @pytest.mark.parametrize("figure", FIGURES)

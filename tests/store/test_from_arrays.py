@@ -323,6 +323,20 @@ def test_a_full_disk_is_noticed_before_anything_is_written(tmp_path, monkeypatch
     assert not list(tmp_path.iterdir())
 
 
+def test_other_arrays_under_the_same_name_are_told_apart_in_a_line(tmp_path):
+    given = arguments()
+    from_arrays(tmp_path / "x.zarr", **given)
+    digits = "[0-9a-f]{12}"
+    for changes, what in (
+        ({"hidden": given["hidden"] + 1}, "hidden, logits or gate_logit"),
+        ({"difficulty": np.ones(40)}, "target or another value by example"),
+    ):
+        with pytest.raises(
+            ConfigError, match=rf"made of other arrays: {what} \({digits} -> {digits}\); choose"
+        ):
+            from_arrays(tmp_path / "x.zarr", **given | changes)
+
+
 def test_what_made_it_is_kept(tmp_path):
     store = from_arrays(
         tmp_path / "x.zarr", **arguments(), source="mine.npz", command="trajdiag import mine.npz"

@@ -115,7 +115,8 @@ def _signal_values(store: Store) -> list[NDArray[np.float32]]:
     found = [store.signal(name)[:, :-1] for name in store.signal_names]
     if store.has_gate:
         logit = store.numpy(GATE)[:, :-1].astype(np.float64)
-        found += [logit.astype(np.float32), np.logaddexp(0, logit).cumsum(1).astype(np.float32)]
+        hazard = np.logaddexp(0, logit).cumsum(1).clip(max=np.finfo(np.float32).max)
+        found += [logit.astype(np.float32), hazard.astype(np.float32)]
     return found
 
 
@@ -125,8 +126,9 @@ def _knots(values: NDArray[np.float32]) -> Knots:
     share = np.linspace(0.0, 1.0, _KNOTS)
     if not len(finite) or finite.min() == finite.max():
         return np.zeros(1, np.float32), np.zeros(1, np.float32)
+    quantiles = 2 * np.quantile(finite / 2, share)  # halves, whose differences never overflow
     at, index, count = np.unique(
-        np.quantile(finite, share).astype(np.float32), return_inverse=True, return_counts=True
+        quantiles.astype(np.float32), return_inverse=True, return_counts=True
     )
     rank = np.bincount(index, weights=share) / count
     return at, ((rank - 0.5) * np.sqrt(12.0)).astype(np.float32)

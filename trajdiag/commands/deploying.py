@@ -14,6 +14,7 @@ from trajdiag.deployment.choosing import choose_thresholds
 from trajdiag.deployment.saved_readout import Measured, OperatingPoint, SavedReadout
 from trajdiag.deployment.targets import TARGETS, NotReachedError, TargetConfig
 from trajdiag.errors import UsageError
+from trajdiag.reporting.csv_files import csv_field
 from trajdiag.store.reader import Store
 
 
@@ -69,7 +70,7 @@ def deploy(
     elif csv_output:
         writer = csv.DictWriter(sys.stdout, fieldnames=list(rows[0]), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({name: csv_field(value) for name, value in row.items()} for row in rows)
     else:
         print_table(_table(found, config))
 

@@ -13,6 +13,7 @@ from trajdiag.commands.console import print_table, say_store
 from trajdiag.commands.deploying import deploy, read_target
 from trajdiag.deployment.targets import TargetConfig
 from trajdiag.errors import UsageError
+from trajdiag.reporting.csv_files import csv_table
 from trajdiag.results import Results, ScoreRow
 from trajdiag.scoring.stores import ScoreConfig, open_stores
 from trajdiag.scoring.stores import score as score_stores
@@ -72,7 +73,7 @@ def score(
     if json_output:
         sys.stdout.write(results.to_json())
     elif csv:
-        results.to_pandas("scores").to_csv(sys.stdout, index=False)
+        sys.stdout.write(csv_table(results, "scores"))
     else:
         for row in results.stores:
             print_table(_scoreboard(results, row.store), keys=1)

@@ -113,15 +113,15 @@ def undecided(evidence: Evidence) -> list[tuple[str, Part, int | None]]:
     return found
 
 
-def independent(evidence: Evidence) -> str:
-    """How many inputs it was tested on."""
-    return f"{evidence.n:,} independent test {'input' if evidence.n == 1 else 'inputs'}"
+def independent(groups: int, sample: str = "test") -> str:
+    """How many inputs there are of a sample, those of one group counted once."""
+    return f"{groups:,} independent {sample} {'input' if groups == 1 else 'inputs'}"
 
 
 def decides(needed: int | None) -> str:
     """How many test inputs would decide."""
     if needed is None:
-        return "val and test need more than one input each for an interval"
+        return "with no interval nobody can tell how many would decide it"
     return f"about {needed:,} would decide it"
 
 

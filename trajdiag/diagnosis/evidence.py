@@ -24,10 +24,10 @@ from trajdiag.scoring.evaluation import REAL, Evaluation, Scored, best, table_ce
 from trajdiag.spans import Span, Spans
 
 LEAST_INPUTS = 30
-LEAST_TOLD = 6
-"""Test groups below which nothing is told: of five that all point one way, chance gives as many in
-2 (1/2)^5 = 6% of cases, so that no outcome is clear at 95%."""
 """Test inputs below which nothing is said to be at chance."""
+LEAST_TOLD = 6
+"""Groups of test or val below which nothing is told: of five that all point one way, chance gives
+as many in 2 (1/2)^5 = 6% of cases, so that no outcome is clear at 95%."""
 UNITS = (INTEGRATED, ACCURACY)
 """What causes are weighed in: accuracy over all budgets, and loops at equal accuracy."""
 COLLAPSE_GRID = np.linspace(0.05, 0.95, 19)
@@ -77,6 +77,10 @@ class Evidence:
     """Test groups."""
     n_val: int
     """Val groups."""
+    fewest: int
+    """Groups of the smallest sample behind its numbers: its own or the reference's test or val."""
+    fewest_of: str
+    """Which sample that is."""
     readout: str
     """The readout under diagnosis: the model's own gate where it has one, else the best."""
     native: bool
@@ -140,8 +144,8 @@ class Evidence:
 
     @property
     def too_few(self) -> bool:
-        """Whether no outcome on so few test groups could be told from chance."""
-        return self.n < LEAST_TOLD
+        """Whether no outcome on so few groups could be told from chance."""
+        return self.fewest < LEAST_TOLD
 
 
 def gather(s: Scored, r: Scored | None, spans: Spans, seed: int) -> Evidence:
@@ -158,6 +162,7 @@ def gather(s: Scored, r: Scored | None, spans: Spans, seed: int) -> Evidence:
     peak_loop = int(s.val_final[0].argmax()) + 1
     needed = _needed(s)
     modal = _modal(under)
+    fewest, fewest_of = _fewest(s, r)
     return Evidence(
         store=s.name,
         reference=None if r is None else r.name,
@@ -165,6 +170,8 @@ def gather(s: Scored, r: Scored | None, spans: Spans, seed: int) -> Evidence:
         loops=s.loops,
         n=s.resamples.test.n_groups,
         n_val=s.resamples.val.n_groups,
+        fewest=fewest,
+        fewest_of=fewest_of,
         readout=under.readout.name,
         native=under.readout.kind == "native",
         simple=split[INTEGRATED].simple if split else top.readout.name,
@@ -201,6 +208,15 @@ def gather(s: Scored, r: Scored | None, spans: Spans, seed: int) -> Evidence:
         drift_depth=wide.sure(under.drift["depth"]),
         drift_accuracy=wide.sure(under.drift["accuracy"]),
     )
+
+
+def _fewest(s: Scored, r: Scored | None) -> tuple[int, str]:
+    """Groups and name of the smallest sample, the first of equals."""
+    counts = [(s.resamples.test.n_groups, "test"), (s.resamples.val.n_groups, "val")]
+    if r is not None:
+        counts.append((r.resamples.test.n_groups, f"test ({r.name})"))
+        counts.append((r.resamples.val.n_groups, f"val ({r.name})"))
+    return min(counts, key=lambda count: count[0])
 
 
 def _parts(split: Mapping[str, Regret], spans: Spans) -> dict[str, list[Part]]:

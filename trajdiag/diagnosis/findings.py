@@ -129,10 +129,11 @@ def _chance(e: Evidence) -> Finding:
 
 def _too_few(e: Evidence) -> Finding:
     message = (
-        f"{independent(e)} cannot tell anything from chance, whatever comes out; "
-        f"{LEAST_TOLD} are the least that can at 95%"
+        f"{independent(e.fewest, e.fewest_of)} cannot tell anything from chance, "
+        f"whatever comes out; {LEAST_TOLD} are the least that can at 95%"
     )
-    return finding_of(e, TOO_FEW, "info", message, "Extract more test examples.", {"n": float(e.n)})
+    advice = "Extract more examples; those of one group count once."
+    return finding_of(e, TOO_FEW, "info", message, advice, {"n": float(e.fewest)})
 
 
 def _unclear(e: Evidence) -> Finding:
@@ -150,7 +151,7 @@ def _unclear(e: Evidence) -> Finding:
     name, part, needed = open_parts[0]
     message = (
         f"the data cannot tell whether {name} is there: {amount(e, part.at, part.span)} with "
-        f"{independent(e)}; {decides(needed)}"
+        f"{independent(e.n)}; {decides(needed)}"
     )
     return finding_of(
         e, TOO_FEW, "info", message, "Extract more test examples.", part.span.numbers(name)

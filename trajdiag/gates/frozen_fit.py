@@ -38,11 +38,8 @@ def fit_gate(
     require_writable(folder)
     gate = Gate(config).fit(store, progress)
     gate.save(folder)
-    progress(
-        f"gate {gate.name} of store {store.name}: val loss {gate.val_loss_:.5f} {gate.loss_unit}, "
-        f"{gate.baseline_loss_:.5f} without the {gate.reads}"
-        + (f"; the {gate.reads} tell it nothing" * (gate.val_loss_ >= gate.baseline_loss_))
-    )
+    nothing = f"; the {gate.reads} tell it nothing" * (gate.val_loss_ >= gate.baseline_loss_)
+    progress(f"gate {gate.name} of store {store.name}: {gate.losses()}{nothing}")
     return gate
 
 

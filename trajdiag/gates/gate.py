@@ -22,11 +22,13 @@ from trajdiag.gates.reader import GateReader
 from trajdiag.gates.signal_reader import SignalReader
 from trajdiag.gates.state_reader import StateReader
 from trajdiag.html_tables import html_facts
+from trajdiag.store.checksum import crc32c
 from trajdiag.store.durable import disk_errors, write_files
 from trajdiag.store.reader import Store
 
 CONFIG, WEIGHTS = "config.json", "gate.safetensors"
 GATE_VERSION = 1
+_CHECK = "crc32c"
 
 _UNREADABLE = (RuntimeError, SafetensorError, ConfigError)
 """What torch, safetensors and our own config raise for a folder that is no gate of ours."""
@@ -57,24 +59,33 @@ class Gate:
         self.commands = []
 
     def __repr__(self) -> str:
-        return f"Gate({self.name}{f', fitted on {self.store_}' if self.is_fitted else ''})"
+        if not self.is_fitted:
+            return f"Gate({self.name}: not fitted)"
+        return f"Gate({self.name}: fitted on {self.store_}, {self.losses()})"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        fitted = None
-        if self.is_fitted:
-            fitted = f"{self.val_loss_:.5f} {self.loss_unit}, {self.baseline_loss_:.5f} without "
-            fitted += f"the {self.reads}"
+        """What a notebook shows: what it reads and asks, and how well it does on val."""
+        config, fitted = self.config, self.is_fitted
+        asked = f" ({config.utility})" if config.objective == "utility" else ""
+        passes = len(self.history_) if fitted else 0
         return html_facts(
             f"Gate {self.name}",
             [
-                ("kind", self.config.kind),
-                ("objective", self.config.objective),
-                ("stops", f"at a {self.direction} value, from loop {self.first_loop}"),
-                ("fitted on", self.store_ if self.is_fitted else "no store yet"),
-                ("val loss", fitted),
+                ("kind", f"{config.kind}, reads the {self.reads}"),
+                ("objective", f"{config.objective}{asked}"),
+                ("leaves", f"at a {self.direction} value, from loop {self.first_loop} on"),
+                ("fitted on", self.store_ if fitted else "no store yet"),
+                ("val", self.losses() if fitted else None),
+                ("passes", f"{passes:,}" if passes else None),
                 ("made by", " ; ".join(self.commands) or None),
             ],
+        )
+
+    def losses(self) -> str:
+        """Its loss on val and what not looking gives, in words."""
+        return (
+            f"val loss {self.val_loss_:.5f} {self.loss_unit}, {self.baseline_loss_:.5f} without "
+            f"the {self.reads}"
         )
 
     @property
@@ -191,6 +202,7 @@ class Gate:
             "history": self.history_,
             "sha256": hashlib.sha256(weights).hexdigest(),
         }
+        content[_CHECK] = _check(content)
         with disk_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(content, indent=1) + "\n"
@@ -243,13 +255,23 @@ def read_gate(path: str | os.PathLike[str]) -> Gate:
         gate.history_, gate.commands = content["history"], content["commands"]
         if not isinstance(gate.fingerprint_, str) or not isinstance(gate.commands, list):
             raise ValueError(f"{CONFIG} names no store, or no commands")
+        if not isinstance(gate.history_, list):
+            raise ValueError(f"{CONFIG} holds a history that is no list")
         if not all(isinstance(x, float | int) for x in (gate.val_loss_, gate.baseline_loss_)):
             raise ValueError(f"{CONFIG} holds losses that are no numbers")
+        if content.get(_CHECK, _check(content)) != _check(content):
+            raise ValueError(f"{CONFIG} is not what was written")
     except (OSError, ValueError, LookupError, TypeError, AttributeError, *_UNREADABLE) as error:
         raise GateError(
             f"gate {folder} is damaged: {_reason(error)}; fit it again with --overwrite"
         ) from error
     return gate
+
+
+def _check(content: dict[str, Any]) -> int:
+    """Of all that a gate's config says but this number itself; earlier gates have none."""
+    said = {key: value for key, value in content.items() if key != _CHECK}
+    return crc32c(json.dumps(said, sort_keys=True, separators=(",", ":")).encode())
 
 
 def _reason(error: Exception) -> str:

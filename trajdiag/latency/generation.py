@@ -69,11 +69,8 @@ class GenerateConfig:
                 raise ConfigError(
                     f"{option} must be from 1 to {_MOST:,}, got {getattr(self, option)!s:.40}"
                 )
-        if not self.readout or not isinstance(self.readout, str | os.PathLike | Gate):
-            raise ConfigError(
-                "readout must be a name, a readout file or a fitted gate, got "
-                f"{ascii(self.readout)[:80]}"
-            )
+        if not self.readout:
+            raise ConfigError("readout must be a name, a readout file or a fitted gate, got ''")
         if self.context not in get_args(Context):
             raise ConfigError(f"context must be full, recompute or copy-last, got {self.context!r}")
         if self.threshold is not None and self.threshold != NEVER:

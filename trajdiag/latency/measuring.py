@@ -21,6 +21,7 @@ from trajdiag.latency.timing import device_name
 from trajdiag.models.base import LoopedModel
 from trajdiag.models.own import require_model
 from trajdiag.names import checked_options
+from trajdiag.option_kinds import fits, plain
 from trajdiag.progress import Progress
 from trajdiag.results import LatencyRow, Results
 from trajdiag.store.durable import require_writable
@@ -112,14 +113,19 @@ def measure_latency(
 def _names(readout: Any) -> tuple[str, ...] | None:
     if readout is None:
         return None
-    given = [readout] if isinstance(readout, str | os.PathLike) else list(readout)
+    given = [readout] if isinstance(readout, str | os.PathLike) else readout
+    if not fits(given, tuple[str, ...]):
+        raise ConfigError(f"readout must be names or readout files, got {ascii(readout)[:80]}")
     return tuple(os.fspath(name) for name in given)
 
 
-def _numbers(threshold: float | Sequence[float] | None) -> tuple[float, ...] | None:
+def _numbers(threshold: Any) -> tuple[float, ...] | None:
     if threshold is None:
         return None
-    return (threshold,) if isinstance(threshold, int | float) else tuple(threshold)
+    given = [threshold] if fits(plain(threshold), float) else threshold
+    if not fits(given, tuple[float, ...]):
+        raise ConfigError(f"threshold must be numbers, got {ascii(threshold)[:80]}")
+    return tuple(float(each) for each in given)
 
 
 def _require_able(again: Reopened) -> None:

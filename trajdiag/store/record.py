@@ -2,13 +2,14 @@
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from trajdiag.errors import ConfigError, StoreError
 from trajdiag.store.checksum import crc32c
-from trajdiag.store.schema import GROUP, SCHEMA_VERSION, group_metadata, metadata_file
+from trajdiag.store.schema import ARRAYS, GROUP, SCHEMA_VERSION, group_metadata, metadata_file
 
 RECORD, CHECK = "trajdiag", "trajdiag_crc32c"
 REPAIR = (
@@ -68,12 +69,21 @@ class StoreRecord:
         """The keys of `identity` in which `other` differs, as `key (this -> other)`."""
         mine, theirs = (json.loads(json.dumps(record.identity())) for record in (self, other))
         keys = [key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key)]
-        return [f"{key} ({mine.get(key)} -> {theirs.get(key)})" for key in keys]
+        return [f"{key} ({_short(mine.get(key))} -> {_short(theirs.get(key))})" for key in keys]
 
     def require_same(self, wanted: "StoreRecord", location: str) -> None:
         """Raise ConfigError where the store at `location`, whose record this is, is not
         `wanted`."""
         differences = self.differences(wanted)
+        if differences and self.task.get("name") == wanted.task.get("name") == ARRAYS:
+            said = [
+                f"{_OF_ARRAYS.get(key, key)} {values}"
+                for key, values in (difference.split(" ", 1) for difference in differences)
+            ]
+            raise ConfigError(
+                f"store {location} was made of other arrays: {', '.join(said)}; choose another "
+                "--name, or --overwrite it"
+            )
         if differences:
             raise ConfigError(
                 f"store {location} was made with other options: {', '.join(differences)}; "
@@ -92,6 +102,19 @@ class StoreRecord:
                 if not isinstance(getattr(record, name), kind):
                     raise TypeError(f"{name} is {getattr(record, name)!r:.40}")
         return record
+
+
+_OF_ARRAYS = {
+    "model.sha256": "hidden, logits or gate_logit",
+    "columns": "target or another value by example",
+}
+"""What has changed in somebody's own arrays, where a key of the identity has."""
+
+
+def _short(value: Any) -> Any:
+    """A hash's first digits, which are enough to tell it from another; all else as it is."""
+    is_hash = isinstance(value, str) and re.fullmatch("[0-9a-f]{32,}", value) is not None
+    return value[:12] if is_hash else value
 
 
 def group_attributes(record: StoreRecord) -> dict[str, Any]:

@@ -59,7 +59,9 @@ def contents(board: Board, title: str) -> dict[str, Any]:
         "terms": TERMS,
         "summary": tables.summary(board) if len(stores) > 1 else None,
         "scoreboards": [tables.scoreboard(board, store) for store in stores],
-        "other_scores": [tables.other_scores(board, store) for store in board.in_full],
+        "other_scores": [
+            table for store in board.in_full for table in tables.other_scores(board, store)
+        ],
         "shares": [tables.shares(board, store) for store in board.drawn],
         "regret": regret_tables.regret(board),
         "every_regret": [

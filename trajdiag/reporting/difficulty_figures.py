@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from trajdiag.reporting import curves
-from trajdiag.reporting.axes_svg import panel_of
+from trajdiag.reporting.axes_svg import Known, panel_of
 from trajdiag.reporting.board import Board
 from trajdiag.reporting.canvas import blank, corner
 from trajdiag.reporting.difficulty_grid import Grid, difficulty_grid
@@ -66,6 +66,10 @@ def signal_figure(board: Board) -> Figure:
             title=readout_label(readout),
             alt="mean signal by loop; " + grid.by_row(plain),
             unit=("loop", ""),
+            known={
+                curves.difficulty_series(d): _known(grid, row)
+                for row, d in enumerate(grid.difficulties)
+            },
         )
 
     return Figure(
@@ -114,6 +118,17 @@ def exits_figure(board: Board) -> Figure:
         columns=max(3, len(board.featured())),
         tables=("profile",),
     )
+
+
+def _known(grid: Grid, row: int) -> list[Known]:
+    """The intervals of one difficulty, loop by loop."""
+    return [
+        Known(x=loop + 1, y=float(value), low=float(low), high=float(high))
+        for loop, (value, low, high) in enumerate(
+            zip(grid.values[row], grid.low[row], grid.high[row], strict=True)
+        )
+        if np.isfinite([value, low, high]).all()
+    ]
 
 
 def _means(board: Board, store: str, readout: str, exits: Grid) -> list[str]:

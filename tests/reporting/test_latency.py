@@ -28,7 +28,7 @@ def test_the_table_has_a_row_a_readout_and_side(results):
         "one at a time, cpu, 1 thread",
     ]
     first = cells[0]
-    assert first["Readout"].text == "top-1 confidence"
+    assert first["Readout"].text == "top1"
     assert (first["Speed-up"].text, first["Speed-up"].interval) == ("1.77", "[1.67, 1.87]")
     assert first["Ideal"].text == "2.02"
     assert first["To long rows, %"].text == "1.2"

@@ -8,7 +8,7 @@ import pytest
 from tests.reporting.planted import planted_results
 from trajdiag.reporting.board import board
 from trajdiag.reporting.markdown import escaped
-from trajdiag.reporting.names import metric_label, shortened, visible
+from trajdiag.reporting.names import metric_label, readout_label, shortened, visible
 from trajdiag.reporting.numerals import bracketed, loops, metric_text, p_value, percent, signed
 from trajdiag.reporting.palette import (
     GATES,
@@ -21,6 +21,7 @@ from trajdiag.reporting.palette import (
     readout_roles,
     text_on,
 )
+from trajdiag.signals.registry import SIGNALS
 
 
 @pytest.mark.parametrize(
@@ -169,3 +170,10 @@ def rgb(colour: str) -> tuple[float, float, float]:
 )
 def test_a_score_is_headed_by_words_and_one_that_is_not_known_by_its_name(metric, label):
     assert metric_label(metric) == label
+
+
+def test_every_readout_is_called_by_what_can_be_typed_or_by_words_that_hold_it():
+    own = [*SIGNALS, "linear-ponder", "native-expected", "oracle-stays"]
+    assert [readout_label(name) for name in own] == own
+    for name in ("native", "fixed", "bound", "oracle"):
+        assert name in readout_label(name).split()

@@ -36,7 +36,7 @@ def render_html(board: Board, figures: list[Figure], title: str) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"visible": visible, "prose": _prose}
+    environment.filters |= {"visible": visible, "prose": _prose, "breakable": _breakable}
     # The policy of the page allows this script alone, by its hash.
     script = (resources.files("trajdiag.reporting") / "templates" / "report.js").read_text("utf-8")
     environment.filters["inline"] = lambda panel: Markup(panel.inline())
@@ -99,6 +99,11 @@ def _prose(text: str) -> Markup:
         for part in prose(text)
     ]
     return Markup("").join(parts)
+
+
+def _breakable(name: str) -> Markup:
+    """A name that may go on in the next line after an underscore."""
+    return Markup("_<wbr>").join(name.split("_"))
 
 
 def _meta(board: Board) -> list[str]:

@@ -4,21 +4,13 @@ import re
 import unicodedata
 
 READOUT_LABELS = {
-    "top1": "top-1 confidence",
-    "kl_current_previous": "KL(current ‖ previous)",
-    "kl_previous_current": "KL(previous ‖ current)",
-    "min_p_kl": "min-p KL",
-    "js": "Jensen-Shannon",
-    "acceleration_twice": "acceleration, two in a row",
     "native": "native gate",
-    "native-expected": "native gate, expected depth",
     "fixed": "fixed depth",
     "bound": "learned bound",
     "oracle": "hindsight oracle",
-    "oracle-stays": "hindsight: stays right",
-    "oracle-loss": "hindsight: least loss",
-    "oracle-saturation": "hindsight: saturation",
 }
+"""A word beside the names of readouts that say little alone; every other is called as commands call
+it."""
 
 CONFIDENCE = ("entropy", "top1", "logit_margin", "probability_margin", "energy")
 PREDICTION_CHANGE = (
@@ -77,8 +69,8 @@ PART_LABELS = {
 
 
 def readout_label(name: str) -> str:
-    """A readout's name as running text."""
-    return READOUT_LABELS.get(name, visible(name).replace("_", " "))
+    """A readout's name in a report: it holds the one that `--readouts` takes."""
+    return READOUT_LABELS.get(name, visible(name))
 
 
 def metric_label(metric: str) -> str:

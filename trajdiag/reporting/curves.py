@@ -164,18 +164,14 @@ def signal(ax: Axes, grid: Grid, role: Role) -> None:
             color=role.light,
             linewidth=thickness(row, rows),
             clip_on=False,
-            gid=f"series:{difficulty_series(grid.difficulties[row])}",
+            gid=f"series:{grid.names[row]}",
         )
         spanned = known & np.isfinite(grid.low[row])
         whiskers(
             ax, loop[spanned], grid.low[row, spanned], grid.high[row, spanned], color=role.light
         )
-    _name_ends(ax, values, grid.difficulties)
-
-
-def difficulty_series(difficulty: float) -> str:
-    """How the line of a difficulty is called."""
-    return f"difficulty {tick(difficulty)}"
+    if rows > 1:
+        _name_ends(ax, values, grid.difficulties)
 
 
 def thickness(place: int, of: int) -> float:

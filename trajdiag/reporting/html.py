@@ -86,6 +86,7 @@ def contents(board: Board, title: str) -> dict[str, Any]:
         "readout_label": readout_label,
         "interval_percent": board.interval_percent,
         "apart": board.apart,
+        "by_difficulty": board.by_difficulty,
         "left_out": board.left_out,
         "undrawn": board.undrawn,
         "csv": [f"{table}.csv" for table in ROW_TYPES],

@@ -67,7 +67,7 @@
       points: Array.from({ length: columns }, (_, column) => ({
         x: left + (column + .5) * wide,
         y: top + (row + .5) * tall,
-        text: `difficulty ${name}, loop ${column + 1}: ${cells[row * columns + column] || "none"}`,
+        text: `${name}, loop ${column + 1}: ${cells[row * columns + column] || "none"}`,
       })),
     }));
   };

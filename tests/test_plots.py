@@ -82,6 +82,18 @@ def test_the_parts_of_regret_are_stacked_and_sum_to_it(results):
         )
 
 
+@pytest.mark.parametrize("plot", [plot_frontier, plot_attribution, plot_regret])
+def test_a_legend_covers_neither_what_is_drawn_nor_the_axis_and_stays_on_the_figure(results, plot):
+    ax = plot(results, store=STORES[1])
+    figure = ax.figure
+    figure.canvas.draw()
+    legend = ax.get_legend().get_window_extent()
+    assert legend.y1 <= ax.xaxis.label.get_window_extent().y0
+    assert legend.x0 >= 0
+    assert legend.y0 >= 0
+    assert legend.x1 <= figure.bbox.x1
+
+
 def test_what_is_not_there_is_said(results):
     with pytest.raises(UnknownNameError, match=r"store to plot 'mano'; existing: mano-fixed"):
         plot_frontier(results, store="mano")

@@ -60,7 +60,7 @@ def plot_frontier(
             label=name,
         )
     axes.set(xlabel="mean exit depth (loops)", ylabel="accuracy", title=store)
-    axes.legend(frameon=False)
+    _name_below(axes, columns=2)
     return axes
 
 
@@ -89,7 +89,7 @@ def plot_attribution(
         left = [start + value for start, value in zip(left, values, strict=True)]
     axes.invert_yaxis()
     axes.set(xlabel="share of test examples", xlim=(0, 1), title=store)
-    axes.legend(frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.15))
+    _name_below(axes, columns=2)
     return axes
 
 
@@ -131,7 +131,7 @@ def plot_regret(
     axes.invert_yaxis()
     axes.axvline(0, color="0.3", linewidth=0.8)
     axes.set(xlabel="accuracy lost, averaged over mean-depth budgets", title=store)
-    axes.legend(frameon=False)
+    _name_below(axes, columns=2)
     return axes
 
 
@@ -143,6 +143,23 @@ _SPOKEN: dict[str, str] = {
     "late": "stayed too long",
     "trajectory": "no loop is right",
 }
+
+
+def _name_below(axes: "Axes", *, columns: int) -> None:
+    """A legend under the label of the x axis, where nothing is drawn that it could cover."""
+    from matplotlib import rcParams
+    from matplotlib.transforms import ScaledTranslation
+
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    lines = 3.6 * rcParams["font.size"] / 72  # ticks, their labels and the axis's, inches
+    axes.legend(
+        frameon=False,
+        ncols=columns,
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0),
+        bbox_transform=axes.transAxes + ScaledTranslation(0, -lines, figure.dpi_scale_trans),
+    )
 
 
 def _require(results: Any, readouts: Any, ax: Any) -> None:

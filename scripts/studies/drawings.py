@@ -62,16 +62,14 @@ def _depth_panel(ledger: Ledger, key: str) -> Panel:
                 main=True,
             )
     lowest = min((c.accuracy.min() for c in drawn.values()), default=0.0)
-    ax = blank(WIDTH, 240, left=36, right=12, top=8, bottom=36)
-    curves.frontier(
-        ax,
+    ax = curves.frontier(
         [curve for name, curve in drawn.items() if name not in ("fixed", "oracle")],
         drawn.get("fixed"),
         [drawn["oracle"]] if "oracle" in drawn else [],
-        most,
-        max(0.0, float(np.floor(10 * lowest - 0.2) / 10)),
+        last=most,
+        low=max(0.0, float(np.floor(10 * lowest - 0.2) / 10)),
+        tall=180,
     )
-    ax.set_xlabel("mean exit depth (loops)")
     alt = "; ".join(
         f"{c.label}: "
         + ", ".join(

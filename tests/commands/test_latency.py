@@ -51,6 +51,16 @@ def test_without_a_readout_the_best_signal_and_the_gate_are_run_and_the_report_s
     code, out, err = run(capsys, home, *QUICK)
     assert code == 0, err
     assert "what early exit saves" in out and "native" in out
+    assert "in batches" in out and "one at a time" in out
+    # a heading stands in two lines, its unit in the lower
+    upper, lower = (line.split("┃")[1:-1] for line in out.splitlines()[2:4])
+    headings = [" ".join(f"{a} {b}".split()) for a, b in zip(upper, lower, strict=True)]
+    assert headings[2:6] == [
+        "mean exit depth, loops",
+        "accuracy, %",
+        "accuracy at full depth, %",
+        "speed-up, times",
+    ]
     folder = home / "latency" / "mano-joint-linear"
     names = {path.stem for path in folder.glob("*.json")}
     assert "native" in names

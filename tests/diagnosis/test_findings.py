@@ -181,6 +181,7 @@ def test_threshold_drift_where_test_is_less_confident_than_val(tmp_path, good_fi
     gate = gate - np.where(split == "test", 12.0, 0.0)[:, None]
     codes = of(tmp_path, solved, gate=gate, shift=shift, split=split)
     assert codes["threshold-drift"].numbers["depth_low"] > 0.5
+    assert "val is too small to place it (600 " in codes["threshold-drift"].advice
     assert "threshold-drift" not in good_findings
 
 

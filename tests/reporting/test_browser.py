@@ -77,6 +77,10 @@ CUT_OFF = """[...document.querySelectorAll('svg.panel text')].filter(t => {
 }).map(t => [t.closest('figure').id, t.textContent])"""
 
 
+CUT_TABLES = """[...document.querySelectorAll('.scroll, pre')].filter(b => b.scrollWidth >
+  b.clientWidth).map(b => [b.getAttribute('aria-label'), b.scrollWidth, b.clientWidth])"""
+
+
 @pytest.fixture(scope="module")
 def browser():
     found = Browser()
@@ -120,15 +124,6 @@ def test_the_page_loads_without_complaint_or_request_and_fits_the_window(tab, wi
     assert shown.run(WIDER) == []
 
 
-def test_at_a_desk_every_scoreboard_is_seen_whole(tab):
-    boxes = tab(width=DESK).run(
-        "[...document.querySelectorAll('#scoreboard .stores > div > .scroll')]"
-        ".map(b => [b.clientWidth, b.scrollWidth])"
-    )
-    assert len(boxes) >= 2
-    assert all(seen >= whole for seen, whole in boxes)
-
-
 @pytest.mark.parametrize("width", [PHONE, DESK])
 def test_every_figure_is_rendered_and_none_of_its_text_is_cut_off(tab, width):
     shown = tab(width=width)
@@ -137,6 +132,24 @@ def test_every_figure_is_rendered_and_none_of_its_text_is_cut_off(tab, width):
     assert all(wide > 150 and tall > 60 and w > 100 and h > 40 for _, wide, tall, w, h in sizes)
     outside = shown.run(CUT_OFF)
     assert outside == []
+
+
+def test_the_key_of_a_frontier_lies_below_its_curves_and_its_names_apart(tab):
+    panels = tab(width=DESK).run(
+        """[...document.querySelectorAll('#figure-frontier svg.panel')].map(svg => {
+          const bottom = Number(svg.dataset.plot.split(' ')[1]);
+          const names = [...svg.querySelectorAll('text')].filter(t => t.closest('[data-key]'));
+          const boxes = [...svg.querySelectorAll('text')].map(t => t.getBBox())
+            .filter(b => b.y > bottom);
+          const meet = (a, b) => a.x < b.x + b.width && b.x < a.x + a.width
+            && a.y + 3 < b.y + b.height && b.y + 3 < a.y + a.height;
+          return [names.length, names.filter(t => t.getBBox().y < bottom).length,
+            boxes.filter((a, i) => boxes.some((b, j) => i < j && meet(a, b))).length]; })"""
+    )
+    assert len(panels) == len(STORES)
+    for named, above, overlapping in panels:
+        assert named >= 5
+        assert (above, overlapping) == (0, 0)
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -173,6 +186,24 @@ def test_wide_tables_scroll_in_boxes_that_the_keyboard_reaches(tab):
     moved = "new Promise(done => setTimeout(() => done(document.activeElement.scrollLeft), 500))"
     result = shown.call("Runtime.evaluate", expression=moved, awaitPromise=True)
     assert result["result"]["value"] > 0
+
+
+def test_at_a_desks_width_every_table_of_two_stores_is_seen_whole(tab):
+    shown = tab(width=DESK)
+    shown.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert shown.run("document.querySelectorAll('#scoreboard .scroll').length") > 5
+    assert shown.run(CUT_TABLES) == []
+
+
+def test_commands_are_wrapped_on_a_phone(tab):
+    shown = tab(width=PHONE)
+    wide = "[...document.querySelectorAll('pre')].some(p => p.scrollWidth > p.clientWidth)"
+    assert shown.run(wide) is False
+
+
+def test_on_paper_every_table_of_two_stores_is_seen_whole(tab):
+    sheet = tab(width=717, media="print")  # A4 less the margins
+    assert sheet.run(CUT_TABLES) == []
 
 
 def test_in_print_nothing_is_folded_away_or_cut_off(tab, tmp_path):
@@ -220,7 +251,8 @@ def test_pointing_at_a_curve_tells_its_readout_depth_and_accuracy(tab, page):
     )
     shown.move(*place)
     told = shown.run("document.querySelector('.tip').textContent")
-    depth, accuracy = (float(n) for n in re.findall(r", (\d+\.\d+) loops, (\d+\.\d)%", told)[0])
+    wanted = r", (\d+\.\d+) loops(?: \[.*?\])?, (\d+\.\d)%"
+    depth, accuracy = (float(n) for n in re.findall(wanted, told)[0])
     rows = json.loads((page.parent / "results.json").read_text())["scores"]
     found = {
         row["metric"]: row["value"]
@@ -230,6 +262,65 @@ def test_pointing_at_a_curve_tells_its_readout_depth_and_accuracy(tab, page):
     assert depth == pytest.approx(found["depth@final"], abs=0.1)
     assert accuracy / 100 == pytest.approx(found["accuracy@final"], abs=0.01)
     assert shown.told("Runtime.exceptionThrown") == []
+
+
+def test_an_operating_point_is_told_with_the_intervals_of_its_depth_and_accuracy(tab, page):
+    shown = tab(width=DESK)
+    shown.run("document.querySelector('#figure-frontier svg.panel').focus()")
+    told = set()
+    for key, code in [("ArrowRight", 39)] * 7:
+        shown.press(key, code)
+        told.add(shown.run("document.querySelector('.tip').textContent"))
+    label = {text.split(", ")[0] for text in told}
+    assert len(label) == 1
+    rows = json.loads((page.parent / "results.json").read_text())["scores"]
+    found = {
+        row["metric"]: row
+        for row in rows
+        if row["store"] == STORES[0] and {readout_label(row["readout"])} == label
+    }
+    depth, low, high = (found["depth@final"][of] for of in ("value", "low", "high"))
+    parts = [100 * found["accuracy@final"][of] for of in ("value", "low", "high")]
+    assert (
+        f"{label.pop()}, {depth:.2f} loops [{low:.2f}, {high:.2f}], "
+        f"{parts[0]:.1f}% [{parts[1]:.1f}, {parts[2]:.1f}]"
+    ) in told
+
+
+def test_a_difficultys_signal_is_told_with_its_interval(tab):
+    shown = tab(width=DESK)
+    shown.run("document.querySelector('#figure-signals svg.panel').focus()")
+    shown.press("ArrowRight", 39)
+    told = shown.run("document.querySelector('.tip').textContent")
+    found = re.fullmatch(r"difficulty 1, loop \d+, (.+) \[(.+), (.+)\]", told)
+    assert found
+    value, low, high = map(float, found.groups())
+    assert low <= value <= high
+
+
+def test_a_point_without_an_interval_names_the_nearest_that_has_one(tab):
+    shown = tab(width=DESK)
+    place = shown.run(
+        """(() => { const svg = document.querySelector('#figure-frontier svg.panel');
+        svg.scrollIntoView({ block: 'center' });
+        const [left, bottom, right, top, x0, y0, x1, y1] = svg.dataset.plot.split(' ').map(Number);
+        const part = svg.querySelector('[data-series=entropy]'), path = part.querySelector('path');
+        const known = part.dataset.known.split(';').map(r => r.split(' ').map(Number));
+        const at = Array.from({ length: 200 }, (_, i) =>
+          path.getPointAtLength(path.getTotalLength() * i / 200)).find(p => known.every(([x]) =>
+          Math.abs(left + (x - x0) / (x1 - x0) * (right - left) - p.x) > 12));
+        for (const other of svg.querySelectorAll('[data-series]'))
+          if (other !== part) other.classList.add('off');
+        const on = new DOMPoint(at.x, at.y).matrixTransform(svg.getScreenCTM());
+        return [on.x, on.y]; })()"""
+    )
+    shown.move(*place)
+    told = shown.run("document.querySelector('.tip').textContent")
+    assert re.fullmatch(
+        r"entropy, [\d.]+ loops, [\d.]+%; nearest interval: [\d.]+ loops( \[.*\])?, "
+        r"[\d.]+% \[[\d.]+, [\d.]+\]",
+        told,
+    )
 
 
 def test_the_arrow_keys_walk_through_the_values_of_a_drawing(tab):

@@ -25,7 +25,7 @@ def test_an_example_tells_its_answers_and_values_by_loop_and_where_each_readout_
     assert view.title == "+ 3 * 2 1"
     assert view.answers == ("1", "4 ✓", "4 ✓", "1", "1")
     assert view.facts == "difficulty 2; right: 4; leaves at 5 with 1"
-    assert [line.label for line in view.lines] == ["native gate", "top-1 confidence"]
+    assert [line.label for line in view.lines] == ["native gate", "top1"]
     assert view.lines[0].values == ("–", "2.12", "3.12", "4.12", "5.12 ◂")
 
 

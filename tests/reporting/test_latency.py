@@ -23,18 +23,21 @@ def test_the_table_has_a_row_a_readout_and_side(results):
     (table,) = latency_tables.latency(board(results))
     assert table.title == STORES[1]
     cells = [dict(zip(table.head, row, strict=True)) for row in table.rows]
-    assert [row["Run in"].text for row in cells] == [
-        "batches, cpu, 1 thread",
+    assert [row["Run"].text for row in cells] == [
+        "in batches, cpu, 1 thread",
         "one at a time, cpu, 1 thread",
     ]
     first = cells[0]
-    assert first["Readout"].text == "top-1 confidence"
-    assert (first["Speed-up"].text, first["Speed-up"].interval) == ("1.77", "[1.67, 1.87]")
-    assert first["Ideal"].text == "2.02"
-    assert first["To long rows, %"].text == "1.2"
-    assert first["To the rest, %"].text == "−2.4"
-    assert first["FLOPs, % of full"].text == "50"
-    assert first["Exits that differ"].text == "3 of 2,000"
+    assert first["Readout"].text == "top1"
+    assert (first["Speed-up, times"].text, first["Speed-up, times"].interval) == (
+        "1.77",
+        "[1.67, 1.87]",
+    )
+    assert first["Ideal, times"].text == "2.02"
+    assert first["Time lost to long rows, %"].text == "1.2"
+    assert first["Time lost to the rest, %"].text == "−2.4"
+    assert first["FLOPs, % of full depth’s"].text == "50"
+    assert first["Exits unlike the store’s"].text == "3 of 2,000"
 
 
 def test_both_pages_show_it_where_it_is_there_and_only_there(results):
@@ -53,15 +56,21 @@ def test_what_was_decoded_token_by_token_has_a_table_of_its_own(results):
     assert latency_tables.latency(board(decoded)) == []
     (table,) = latency_tables.contexts(board(decoded))
     cells = [dict(zip(table.head, row, strict=True)) for row in table.rows]
-    assert [row["Earlier tokens"].text for row in cells] == [
+    assert [row["Earlier tokens leave"].text for row in cells] == [
         "all loops",
         "loops as wanted",
         "last loop’s copy",
     ]
     last = cells[-1]
-    assert (last["Speed-up"].text, last["Speed-up"].interval) == ("1.88", "[1.78, 1.98]")
-    assert (last["As full depth, %"].text, last["Loops run"].text) == ("93.4", "3.25")
-    assert last["Predictions that differ"].text == "1,234 of 2,000"
+    assert (last["Speed-up, times"].text, last["Speed-up, times"].interval) == (
+        "1.88",
+        "[1.78, 1.98]",
+    )
+    assert (last["Tokens as at full depth, %"].text, last["Loops run a token"].text) == (
+        "93.4",
+        "3.25",
+    )
+    assert last["Predictions unlike the store’s"].text == "1,234 of 2,000"
     assert latency_tables.contexts(board(results)) == []
     heading = "Early exit token by token, measured"
     files = report_files(decoded, "t")

@@ -19,7 +19,7 @@ from trajdiag.reporting.html import render_html
 from trajdiag.reporting.svg import NARROW
 from trajdiag.results import ROW_TYPES, Results
 
-VOID = {"meta", "link", "br", "hr", "img", "input"}
+VOID = {"meta", "link", "br", "hr", "img", "input", "wbr"}
 HOSTILE = "<script>alert('x')</script> \"q\" & |`$x_1$ \u202egnp.exe\n"
 
 

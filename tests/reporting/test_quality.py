@@ -1,6 +1,7 @@
 """Signal quality, reliability and training seeds, as a report shows them."""
 
 import dataclasses
+import re
 from itertools import pairwise
 
 import pytest
@@ -9,6 +10,9 @@ from tests.reporting.planted import planted_results
 from trajdiag.reporting import quality_tables, replica_tables, tables
 from trajdiag.reporting.board import board
 from trajdiag.reporting.canvas import style
+from trajdiag.reporting.figures import draw_figures
+from trajdiag.reporting.html import render_html
+from trajdiag.reporting.markdown import render_markdown
 from trajdiag.reporting.reliability_figure import reliability_figure
 
 STORES = ["mano-fixed-uniform", "mano-joint-linear"]
@@ -49,6 +53,28 @@ def test_of_many_loops_the_first_the_last_and_even_steps_between_are_shown(resul
     assert len(shown) <= 9
     steps = {b - a for a, b in pairwise(shown[:-1])}
     assert len(steps) == 1
+
+
+def test_of_a_task_without_difficulty_no_heading_caption_or_example_speaks_of_it(results):
+    level = results.profile[0].difficulty
+    alike = dataclasses.replace(
+        results,
+        profile=[row for row in results.profile if row.difficulty == level],
+        quality=[
+            dataclasses.replace(row, value=None, low=None, high=None)
+            if "difficulty" in row.metric
+            else row
+            for row in results.quality
+        ],
+    )
+    indexed = board(alike)
+    figures = draw_figures(indexed)
+    assert {"accuracy", "signals", "exits"} <= {figure.name for figure in figures}
+    text = render_markdown(indexed, figures, "t").partition("## Terms")[0]
+    assert "difficult" not in text
+    page = render_html(indexed, figures, "t").partition('id="terms"')[0]
+    assert "difficult" not in re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
+    assert "difficult" in render_html(board(results), [], "t")
 
 
 def test_a_measure_without_a_value_is_a_dash(results):

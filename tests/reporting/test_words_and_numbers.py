@@ -8,7 +8,7 @@ import pytest
 from tests.reporting.planted import planted_results
 from trajdiag.reporting.board import board
 from trajdiag.reporting.markdown import escaped
-from trajdiag.reporting.names import shortened, visible
+from trajdiag.reporting.names import metric_label, readout_label, shortened, visible
 from trajdiag.reporting.numerals import bracketed, loops, metric_text, p_value, percent, signed
 from trajdiag.reporting.palette import (
     GATES,
@@ -21,6 +21,7 @@ from trajdiag.reporting.palette import (
     readout_roles,
     text_on,
 )
+from trajdiag.signals.registry import SIGNALS
 
 
 @pytest.mark.parametrize(
@@ -154,3 +155,25 @@ def hue(colour: str) -> float:
 def rgb(colour: str) -> tuple[float, float, float]:
     r, g, b = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
     return r, g, b
+
+
+@pytest.mark.parametrize(
+    ("metric", "label"),
+    [
+        ("depth@95", "Loops to 95%"),
+        ("depth@97.5/quantile-grid", "Loops to 97.5%, quantile grid"),
+        ("accuracy@depth=3", "Accuracy at mean depth 3, %"),
+        ("accuracy@loop=4", "Accuracy of loop 4, %"),
+        ("threshold@final", "Threshold at operating point"),
+        ("my_own_score", "my_own_score"),
+    ],
+)
+def test_a_score_is_headed_by_words_and_one_that_is_not_known_by_its_name(metric, label):
+    assert metric_label(metric) == label
+
+
+def test_every_readout_is_called_by_what_can_be_typed_or_by_words_that_hold_it():
+    own = [*SIGNALS, "linear-ponder", "native-expected", "oracle-stays"]
+    assert [readout_label(name) for name in own] == own
+    for name in ("native", "fixed", "bound", "oracle"):
+        assert name in readout_label(name).split()

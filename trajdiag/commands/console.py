@@ -47,7 +47,11 @@ def _pieces(table: Table, keys: int, console: Console) -> list[Table]:
 
 def _width(column: Column) -> int:
     """Of its heading and cells, unwrapped."""
-    return max(Text.from_markup(str(cell)).cell_len for cell in (column.header, *column.cells))
+    return max(
+        Text.from_markup(line).cell_len
+        for cell in (column.header, *column.cells)
+        for line in str(cell).split("\n")
+    )
 
 
 def _piece(table: Table, columns: Sequence[Column], number: int) -> Table:

@@ -16,46 +16,50 @@ from trajdiag.latency.measuring import measure_latency
 from trajdiag.results import LatencyRow, Results
 
 _SAVED = (
-    ("depth", "loops", 1, 2),
-    ("accuracy", "accuracy %", 100, 1),
-    ("accuracy/full", "full depth %", 100, 1),
-    ("speedup", "speed-up", 1, 2),
-    ("speedup/ideal", "ideal", 1, 2),
-    ("speedup/share-of-ideal", "of ideal %", 100, 0),
-    ("lost/fixed", "lost to fixed %", 100, 1),
-    ("lost/readout", "to readout %", 100, 1),
-    ("lost/rows", "to long rows %", 100, 1),
-    ("lost/rest", "to the rest %", 100, 1),
-    ("differing/depth", "exits unlike offline", 1, 0),
+    ("depth", "mean exit\ndepth, loops", 1, 2),
+    ("accuracy", "accuracy,\n%", 100, 1),
+    ("accuracy/full", "accuracy at\nfull depth, %", 100, 1),
+    ("speedup", "speed-up,\ntimes", 1, 2),
+    ("speedup/ideal", "ideal,\ntimes", 1, 2),
+    ("speedup/share-of-ideal", "share of\nideal, %", 100, 0),
+    ("lost/fixed", "time lost to\nfixed cost, %", 100, 1),
+    ("lost/readout", "time lost to\nthe readout, %", 100, 1),
+    ("lost/rows", "time lost to\nlong rows, %", 100, 1),
+    ("lost/rest", "time lost to\nthe rest, %", 100, 1),
+    ("differing/depth", "exits unlike\nthe store's", 1, 0),
 )
-"""Metric, heading, factor, decimals."""
+"""Metric, heading with its unit, factor, decimals."""
 _FLOPS = (
-    ("flops/full", "MFLOPs full", 1e-6, 3),
-    ("flops/live", "live", 1e-6, 3),
-    ("flops/readout", "of it readout", 1e-6, 3),
+    ("flops/full", "full depth,\nMFLOPs", 1e-6, 3),
+    ("flops/live", "run live,\nMFLOPs", 1e-6, 3),
+    ("flops/readout", "the readout,\nMFLOPs", 1e-6, 3),
+)
+_TIMES = (
+    ("full", "full depth,\nms", 1, 4),
+    ("live", "run live,\nms", 1, 4),
 )
 _COST = (
-    ("full", "full depth", 1, 4),
-    ("live", "live", 1, 4),
-    ("cost/fixed", "fixed", 1, 4),
-    ("cost/loop", "a loop", 1, 4),
-    ("cost/readout", "a reading", 1, 4),
-    ("cost/rms", "rms", 1, 4),
-    ("cost/r2", "R²", 1, 3),
+    *_TIMES,
+    ("cost/fixed", "fixed cost,\nms", 1, 4),
+    ("cost/loop", "one loop,\nms", 1, 4),
+    ("cost/readout", "one reading,\nms", 1, 4),
+    ("cost/rms", "error of the\nfit, ms", 1, 4),
+    ("cost/r2", "R² of\nthe fit", 1, 3),
     *_FLOPS,
 )
 _DECODED = (
-    ("depth", "loops", 1, 2),
-    ("accuracy", "accuracy %", 100, 1),
-    ("accuracy/full", "full depth %", 100, 1),
-    ("agreement", "as full depth %", 100, 1),
-    ("speedup", "speed-up", 1, 2),
-    ("speedup/ideal", "ideal", 1, 2),
-    ("loops-run", "loops run", 1, 2),
-    ("differing/depth", "exits unlike offline", 1, 0),
-    ("differing/prediction", "predictions", 1, 0),
+    ("depth", "mean exit\ndepth, loops", 1, 2),
+    ("accuracy", "accuracy,\n%", 100, 1),
+    ("accuracy/full", "accuracy at\nfull depth, %", 100, 1),
+    ("agreement", "tokens as at\nfull depth, %", 100, 1),
+    ("speedup", "speed-up,\ntimes", 1, 2),
+    ("speedup/ideal", "ideal,\ntimes", 1, 2),
+    ("loops-run", "loops run\na token", 1, 2),
+    ("differing/depth", "exits unlike\nthe store's", 1, 0),
+    ("differing/prediction", "predictions unlike\nthe store's", 1, 0),
 )
-_TOKEN = (("full", "full depth", 1, 4), ("live", "live", 1, 4), *_FLOPS)
+_TOKEN = (*_TIMES, *_FLOPS)
+_RUN = {"batched": "in batches", "one": "one at a time"}
 _SPREAD = ("speedup", "full", "live")
 """What is shown with its quartiles."""
 
@@ -76,8 +80,8 @@ def latency(
     repeats) and the ideal one, T by the mean depth; what is lost against the ideal, in shares of
     full depth's time, to what is paid whatever the depth, to computing the readout, and to all
     else; and how many exits differ from those that the store predicts. The second: milliseconds an
-    example, as `fixed + loops x a loop + readings x a reading`, and matrix products. In batches,
-    then one example at a time. The numbers are kept, and `report` shows them.
+    example, as `fixed cost + loops x one loop + readings x one reading`, and matrix products. In
+    batches, then one example at a time. The numbers are kept, and `report` shows them.
 
     With `--context live`, on running text: the same text token by token with a cache of keys and
     values per loop, where a token that has left leaves later ones all loops (full-cached), those
@@ -97,12 +101,10 @@ def latency(
     of = f"{escape(results.config['store'])}, {results.config['device']}"
     if options.context == "live":
         print_table(_table(f"{of}: token by token", results, _DECODED, "earlier tokens"), keys=3)
-        print_table(
-            _table(f"{of}: what a token costs, ms", results, _TOKEN, "earlier tokens"), keys=3
-        )
+        print_table(_table(f"{of}: what a token costs", results, _TOKEN, "earlier tokens"), keys=3)
         return
     print_table(_table(f"{of}: what early exit saves", results, _SAVED), keys=2)
-    print_table(_table(f"{of}: what an example costs, ms", results, _COST), keys=2)
+    print_table(_table(f"{of}: what an example costs", results, _COST), keys=2)
 
 
 def _table(
@@ -113,7 +115,7 @@ def _table(
 ) -> Table:
     """A line a readout and side; with the heading `context` a line for each of them."""
     table = Table(title=title, title_justify="left")
-    for heading in ("readout", "batch", *([context] if context else [])):
+    for heading in ("readout", "run", *([context] if context else [])):
         table.add_column(heading)
     for _, heading, _, _ in columns:
         table.add_column(heading, justify="right", no_wrap=True)
@@ -123,7 +125,7 @@ def _table(
         lines.setdefault(key, {})[row.metric] = row
     for (readout, _, batch, of), cells in lines.items():
         shown = [_cell(cells, metric, factor, decimals) for metric, _, factor, decimals in columns]
-        table.add_row(escape(readout), batch, *([of] if context else []), *shown)
+        table.add_row(escape(readout), _RUN.get(batch, batch), *([of] if context else []), *shown)
     return table
 
 

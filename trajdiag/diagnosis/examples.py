@@ -68,7 +68,8 @@ def _leaves(evaluation: Evaluation) -> NDArray[np.int16]:
 def _row(scored: Scored, e: Evaluation, verdicts: NDArray[np.str_], i: int) -> ExampleRow:
     test, store = scored.outcomes.test, scored.outcomes.store
     target, predictions = int(test.target[i]), [int(p) for p in test.predictions[i]]
-    names = store.class_names
+    texts = store.class_texts
+    names = None if texts is None else {c: texts[c] or str(c) for c in (target, *predictions)}
     row, difficulty = int(test.rows[i]), float(scored.outcomes.difficulty[i])
     assert e.exits is not None
     return ExampleRow(

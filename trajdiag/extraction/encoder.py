@@ -37,6 +37,11 @@ class Encoder:
         with running("the tokenizer's decode"):
             return self._tokenizer.decode(tokens)
 
+    def ids(self) -> set[int]:
+        """The tokens that the tokenizer has."""
+        with running("the tokenizer's get_vocab"):
+            return set(self._tokenizer.get_vocab().values())
+
     def first(self) -> int:
         """What an empty prompt consists of: the token that begins a text, else the one that ends
         one. Raises ConfigError where there is neither."""

@@ -34,7 +34,7 @@ from trajdiag.store.folder import Folder, open_folder
 from trajdiag.store.opening import existing_record
 from trajdiag.store.record import StoreRecord
 from trajdiag.store.removal import remove_store
-from trajdiag.store.schema import HEAD, SCHEMA_VERSION, ArraySpec
+from trajdiag.store.schema import HEAD, SCHEMA_VERSION, TOKENS, ArraySpec
 from trajdiag.store.versions import software_versions
 from trajdiag.store.writer import StoreWriter
 from trajdiag.tasks.base import Task
@@ -114,6 +114,7 @@ def make_ready(job: Job, progress: Progress) -> Ready:
     work = made.work
     needed = sum(len(spec.chunk_keys()) * spec.chunk_bytes for spec in made.specs.values())
     needed += 0 if made.head is None else kept_bytes(made.head)
+    needed += len(made.tokens or b"")
     for line in made.said:
         progress(line)
     try:
@@ -129,9 +130,14 @@ def make_ready(job: Job, progress: Progress) -> Ready:
         work=work,
         specs=made.specs,
         reading=reading,
-        attachments={}
-        if made.head is None
-        else {HEAD: head_content(job.model, work, reading, made.head)},
+        attachments={
+            **({} if made.tokens is None else {TOKENS: made.tokens}),
+            **(
+                {}
+                if made.head is None
+                else {HEAD: head_content(job.model, work, reading, made.head)}
+            ),
+        },
         record=dataclasses.replace(
             job.record,
             task={**job.record.task, "notes": made.notes},

@@ -13,6 +13,7 @@ from trajdiag.extraction.examples import example_work
 from trajdiag.extraction.head import head_to_keep
 from trajdiag.extraction.prompts import LengthRule
 from trajdiag.extraction.questions import question_work
+from trajdiag.extraction.token_texts import tokens_file
 from trajdiag.extraction.work import Classes, Continuations, Letters, Work
 from trajdiag.models.base import LoopedModel, Tokenizer
 from trajdiag.models.own import FAMILY
@@ -47,6 +48,8 @@ class Plan:
     """Which logits of the vocabulary are kept: see `vocabulary_arrays`."""
     head: SavedHead | None
     """What gives them again, where they are not."""
+    tokens: bytes | None
+    """The content of tokens.json, where the classes are the tokens of a text's vocabulary."""
     classes: int | None
     """The number of classes, where their logits are not kept."""
     notes: dict[str, Any]
@@ -149,6 +152,9 @@ def plan(config: ExtractConfig, model: LoopedModel, task: AnyTask, loops: int, d
         ),
         vocabulary=kept.logits,
         head=head_to_keep(config, model) if kept.logits == "none" else None,
+        tokens=tokens_file(Encoder(tokenizer_of(model, task), model.vocab_size), classes)
+        if isinstance(task, DocumentTask)
+        else None,
         classes=None if keeps_classes else classes,
         notes={**facts(task, "notes"), **rule.notes()},
         said=[line for line in (*_said(rule), kept.said) if line],

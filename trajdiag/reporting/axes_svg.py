@@ -7,8 +7,10 @@ import math
 import re
 import warnings
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
+from types import MappingProxyType
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -57,12 +59,31 @@ _HASHED = re.compile(r"[mpC][0-9a-f]{8,}(?:_\w+)?$")
 """Ids that matplotlib refers to: markers, clip paths and collections. All others only repeat."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """A point of a series whose interval is known, in the units of the axes."""
+
+    x: float
+    y: float
+    low: float
+    high: float
+    across: tuple[float, float] | None = None
+    """The interval of x, where it has one."""
+
+
 def panel_of(
-    ax: Axes, *, name: str, title: str, alt: str, unit: tuple[str, str] | None = None
+    ax: Axes,
+    *,
+    name: str,
+    title: str,
+    alt: str,
+    unit: tuple[str, str] | None = None,
+    known: Mapping[str, Sequence[Known]] = MappingProxyType({}),
 ) -> Panel:
     """The canvas of the axes as a panel; `name`, from which ids are derived, must be unique in a
     report. With the `unit` of both axes, the page's script tells the values of the series (artists
-    whose gid is `series:NAME`; what belongs to one in a key is `key:NAME`)."""
+    whose gid is `series:NAME`; what belongs to one in a key is `key:NAME`), with the intervals that
+    are `known` of each."""
     canvas = ax.get_figure(root=True)
     assert canvas is not None
     width, height = (72 * side for side in canvas.get_size_inches())
@@ -73,7 +94,8 @@ def panel_of(
         canvas.savefig(
             stream, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
         )
-    body = "".join(_elements(ET.fromstring(stream.getvalue())))
+    told = {series: _intervals(points) for series, points in known.items() if points}
+    body = "".join(_elements(ET.fromstring(stream.getvalue()), told))
     return Panel(
         name=name, title=title, alt=alt, width=width, height=height, body=body, data=_plot(ax, unit)
     )
@@ -96,15 +118,25 @@ def _plot(ax: Axes, unit: tuple[str, str] | None) -> str:
     return f' data-plot="{" ".join(f"{n:.6g}" for n in numbers)}" data-unit="{"|".join(unit)}"'
 
 
-def _elements(node: ET.Element) -> Iterator[str]:
-    """The drawn elements under `node`, without matplotlib's groups, ids and style attributes."""
+def _intervals(points: Sequence[Known]) -> str:
+    """The points in order, each as x, y, low and high, and both ends of x where it has them."""
+    ordered = sorted(points, key=lambda point: point.x)
+    rows = ((p.x, p.y, p.low, p.high, *(p.across or ())) for p in ordered)
+    return ";".join(" ".join(f"{number:.4g}" for number in row) for row in rows)
+
+
+def _elements(node: ET.Element, told: Mapping[str, str]) -> Iterator[str]:
+    """The drawn elements under `node`, without matplotlib's groups, ids and style attributes; a
+    series has its intervals as they are `told`."""
     for child in node:
         tag = child.tag.rpartition("}")[2]
         if tag in ("metadata", "style"):
             continue
-        inner = "".join(_elements(child))
+        inner = "".join(_elements(child, told))
         if named := _GROUP.match(child.get("id", "")):
-            yield f'<g data-{named[1]}="{escape(named[2])}">{inner}</g>'
+            known = told.get(named[2]) if named[1] == "series" else None
+            told_too = f' data-known="{known}"' if known else ""
+            yield f'<g data-{named[1]}="{escape(named[2])}"{told_too}>{inner}</g>'
             continue
         attributes = _attributes(child)
         if tag in ("g", "defs") and not attributes:

@@ -91,6 +91,11 @@ class Board:
         return self._kinds.get(readout, "signal")
 
     @property
+    def by_difficulty(self) -> bool:
+        """Whether any store's examples differ in difficulty."""
+        return any(len({row.difficulty for row in rows}) > 1 for rows in self.profile.values())
+
+    @property
     def in_full(self) -> list[str]:
         """The stores whose every figure and table is shown."""
         return list(self.stores)[: IN_FULL if len(self.stores) > FEW else FEW]

@@ -69,6 +69,11 @@ def height(ax: Axes) -> float:
     return ax.get_window_extent().height * 72 / ax.figure.dpi
 
 
+def width(ax: Axes) -> float:
+    """Of the axes, px."""
+    return ax.get_window_extent().width * 72 / ax.figure.dpi
+
+
 def loop_axis(ax: Axes, last: int, pad: float = 0.0) -> None:
     """The x axis from loop 1 to the last."""
     ax.set_xlim((1 - pad, last + pad) if last > 1 else (0.5, 1.5))

@@ -2,16 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
 
 from trajdiag.reporting.canvas import height, loop_axis, percent_ticks
 from trajdiag.reporting.difficulty_grid import Grid
-from trajdiag.reporting.names import shortened
-from trajdiag.reporting.numerals import loops, tick
+from trajdiag.reporting.frontier_key import Entry, draw_key, framed
+from trajdiag.reporting.numerals import tick
 from trajdiag.reporting.palette import Dash, Role, light
 
 DASHED: Dash = (0, (2, 2))
@@ -40,15 +38,19 @@ class Curve:
 
 
 def frontier(
-    ax: Axes,
     curves: Sequence[Curve],
     fixed: Curve | None,
     limits: Sequence[Curve],
+    *,
     last: int,
     low: float,
-) -> None:
-    """Accuracy against mean depth: every threshold of every readout, forced exits, and dashed the
-    `limits` that no readout at hand reaches."""
+    tall: float,
+) -> Axes:
+    """Accuracy, from `low` on, against mean depth, up to loop `last`: every threshold of every
+    readout, forced exits, and dashed the `limits` that no readout at hand reaches; the axes are
+    `tall` px, and the names lie below them."""
+    entries = _entries(curves, fixed, limits)
+    ax = framed(tall, len(entries))
     ax.set_ylim(low, 1.0)
     ax.grid(axis="y", color=light("faint"), linewidth=0.8)
     ax.set_axisbelow(True)
@@ -96,7 +98,27 @@ def frontier(
     for curve in curves:
         if curve.main and curve.chosen:
             _operating_point(ax, curve, curve.chosen)
-    _frontier_key(ax, [c for c in curves if c.main], fixed, limits)
+    ax.set_xlabel("mean exit depth (loops)")
+    draw_key(ax, entries)
+    return ax
+
+
+def _entries(curves: Sequence[Curve], fixed: Curve | None, limits: Sequence[Curve]) -> list[Entry]:
+    entries = [_entry(curve, curve.role.dash) for curve in curves if curve.main]
+    entries += [_entry(curve, DASHED) for curve in limits]
+    if fixed is not None:
+        entries.append(_entry(fixed, "-", circled=True))
+    return entries
+
+
+def _entry(curve: Curve, dash: Dash, *, circled: bool = False) -> Entry:
+    return Entry(
+        label=curve.label,
+        colour=curve.role.light,
+        dash=dash,
+        depth=curve.chosen[0] if curve.chosen else None,
+        circled=circled,
+    )
 
 
 def _operating_point(ax: Axes, curve: Curve, chosen: tuple[float, float]) -> None:
@@ -142,13 +164,14 @@ def signal(ax: Axes, grid: Grid, role: Role) -> None:
             color=role.light,
             linewidth=thickness(row, rows),
             clip_on=False,
-            gid=f"series:difficulty {tick(grid.difficulties[row])}",
+            gid=f"series:{grid.names[row]}",
         )
         spanned = known & np.isfinite(grid.low[row])
         whiskers(
             ax, loop[spanned], grid.low[row, spanned], grid.high[row, spanned], color=role.light
         )
-    _name_ends(ax, values, grid.difficulties)
+    if rows > 1:
+        _name_ends(ax, values, grid.difficulties)
 
 
 def thickness(place: int, of: int) -> float:
@@ -184,58 +207,4 @@ def _name_ends(ax: Axes, values: np.ndarray, difficulties: Sequence[float]) -> N
                 fontsize=10,
                 color=light("muted"),
                 annotation_clip=False,
-            )
-
-
-def _frontier_key(
-    ax: Axes, curves: Sequence[Curve], fixed: Curve | None, limits: Sequence[Curve]
-) -> None:
-    """Names in the corner that curves leave empty, each with the depth of its operating point."""
-    entries: list[tuple[str, str, Any, float | None]] = [
-        (c.label, c.role.light, dash, c.chosen[0] if c.chosen else None)
-        for c, dash in [*((c, c.role.dash) for c in curves), *((c, DASHED) for c in limits)]
-    ]
-    if fixed is not None:
-        entries.append(
-            ("fixed depth", light("fixed"), "-", fixed.chosen[0] if fixed.chosen else None)
-        )
-    tall = height(ax)
-    behind = Rectangle(
-        (0.33, 0.006), 0.67, (8 + 14 * len(entries)) / tall, transform=ax.transAxes, zorder=1.9
-    )
-    behind.set(facecolor=light("paper"), alpha=0.85, linewidth=0)
-    ax.add_patch(behind)
-    for row, (label, colour, dash, depth) in enumerate(reversed(entries)):
-        y = (9 + 14 * row) / tall
-        ax.plot(
-            [0.345, 0.425],
-            [y + 4 / tall] * 2,
-            color=colour,
-            linestyle=dash,
-            linewidth=2,
-            transform=ax.transAxes,
-            gid=f"key:{label}",
-        )
-        if label == "fixed depth":
-            ax.plot(
-                [0.385],
-                [y + 4 / tall],
-                "o",
-                markersize=5,
-                mfc=light("paper"),
-                mec=colour,
-                transform=ax.transAxes,
-                gid=f"key:{label}",
-            )
-        name = ax.text(0.45, y, shortened(label, 19), transform=ax.transAxes, fontsize=10)
-        name.set_gid(f"key:{label}")
-        if depth is not None:
-            ax.text(
-                0.985,
-                y,
-                loops(depth),
-                transform=ax.transAxes,
-                fontsize=10,
-                ha="right",
-                color=light("muted"),
             )

@@ -5,20 +5,20 @@ from collections.abc import Callable
 import numpy as np
 
 from trajdiag.reporting import curves
-from trajdiag.reporting.axes_svg import panel_of
+from trajdiag.reporting.axes_svg import Known, panel_of
 from trajdiag.reporting.board import Board
 from trajdiag.reporting.canvas import blank, corner
 from trajdiag.reporting.difficulty_grid import Grid, difficulty_grid
 from trajdiag.reporting.heat import Heat, heat_panel
 from trajdiag.reporting.names import readout_label, shortened, visible
-from trajdiag.reporting.numerals import loops, percent, plain, tick
+from trajdiag.reporting.numerals import loops, percent, plain
 from trajdiag.reporting.palette import PAGE
 from trajdiag.reporting.svg import NARROW, WIDTH, Figure, Panel, Row
 
 
 def accuracy_figure(board: Board) -> Figure:
     """One panel a store: accuracy of each loop at each difficulty."""
-    panels = []
+    panels, levels = [], board.by_difficulty
     for store in board.drawn:
         if (store, None, "accuracy") not in board.profile:
             continue
@@ -38,10 +38,16 @@ def accuracy_figure(board: Board) -> Figure:
         panels.append(heat_panel(heat, name=f"accuracy-{store}", title=visible(store), alt=alt))
     return Figure(
         name="accuracy",
-        title="Accuracy by loop and difficulty, %",
+        title="Accuracy by loop and difficulty, %" if levels else "Accuracy by loop, %",
         caption="Accuracy on test when every example leaves at that loop. The framed loop is the "
-        "first within a point of the row’s best: where the frame moves right with difficulty, "
-        "harder inputs need more loops." + board.undrawn,
+        "first within a point of the "
+        + (
+            "row’s best: where the frame moves right with difficulty, harder inputs need more "
+            "loops."
+            if levels
+            else "best."
+        )
+        + board.undrawn,
         rows=(Row(title="", panels=tuple(panels)),),
         tables=("profile",),
     )
@@ -66,14 +72,20 @@ def signal_figure(board: Board) -> Figure:
             title=readout_label(readout),
             alt="mean signal by loop; " + grid.by_row(plain),
             unit=("loop", ""),
+            known={name: _known(grid, row) for row, name in enumerate(grid.names)},
         )
 
     return Figure(
         name="signals",
-        title="Signal by loop and difficulty",
-        caption="Mean value on test examples, with its interval; the thicker the line, the harder "
-        "the examples (the easiest and the hardest are named). A signal can tell examples apart "
-        f"only where its lines do.{_left_out(board)}",
+        title="Signal by loop and difficulty" if board.by_difficulty else "Signal by loop",
+        caption="Mean value on test examples, with its interval"
+        + (
+            "; the thicker the line, the harder the examples (the easiest and the hardest are "
+            "named). A signal can tell examples apart only where its lines do."
+            if board.by_difficulty
+            else "."
+        )
+        + _left_out(board),
         rows=_featured_rows(board, "signal", draw),
         columns=max(3, len(board.featured())),
         tables=("profile",),
@@ -98,22 +110,34 @@ def exits_figure(board: Board) -> Figure:
             cells=grid.texts(_percentage),
         )
         alt = "mean exit loop; " + "; ".join(
-            f"difficulty {tick(d)}: {mean}"
-            for d, mean in zip(grid.difficulties, means, strict=True)
+            f"{name}: {mean}" for name, mean in zip(grid.names, means, strict=True)
         )
         name = f"exits-{store}-{readout}"
         return heat_panel(heat, name=name, title=readout_label(readout), alt=alt)
 
     return Figure(
         name="exits",
-        title="Exit distribution by difficulty, % of examples",
-        caption="Share of each difficulty’s test examples that leave at each loop, at the "
-        "operating point; beside them their mean exit loop and half the width of its "
-        f"interval.{_left_out(board)}",
+        title="Exit distribution by difficulty, % of examples"
+        if board.by_difficulty
+        else "Exit distribution, % of examples",
+        caption=f"Share of {'each difficulty’s' if board.by_difficulty else 'the'} test examples "
+        "that leave at each loop, at the operating point; beside them their mean exit loop and "
+        f"half the width of its interval.{_left_out(board)}",
         rows=_featured_rows(board, "exits", draw),
         columns=max(3, len(board.featured())),
         tables=("profile",),
     )
+
+
+def _known(grid: Grid, row: int) -> list[Known]:
+    """The intervals of one difficulty, loop by loop."""
+    return [
+        Known(x=loop + 1, y=float(value), low=float(low), high=float(high))
+        for loop, (value, low, high) in enumerate(
+            zip(grid.values[row], grid.low[row], grid.high[row], strict=True)
+        )
+        if np.isfinite([value, low, high]).all()
+    ]
 
 
 def _means(board: Board, store: str, readout: str, exits: Grid) -> list[str]:

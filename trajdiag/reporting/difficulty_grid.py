@@ -1,6 +1,6 @@
 """A profile's numbers by difficulty and loop, with their bounds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,9 +33,21 @@ class Grid:
     def by_row(self, text: Callable[[float], str]) -> str:
         """The values in words, for who does not see them."""
         return "; ".join(
-            f"difficulty {tick(d)}: {', '.join(text(float(v)) for v in row)}"
-            for d, row in zip(self.difficulties, self.values, strict=True)
+            f"{name}: {', '.join(text(float(v)) for v in row)}"
+            for name, row in zip(self.names, self.values, strict=True)
         )
+
+    @property
+    def names(self) -> list[str]:
+        """What each row is of."""
+        return level_names(self.difficulties)
+
+
+def level_names(difficulties: Sequence[float]) -> list[str]:
+    """What the examples of each difficulty are called; of a single one no difficulty is named."""
+    if len(difficulties) == 1:
+        return ["all examples"]
+    return [f"difficulty {tick(difficulty)}" for difficulty in difficulties]
 
 
 def difficulty_grid(board: Board, store: str, readout: str | None, quantity: str) -> Grid:

@@ -109,7 +109,7 @@ def _view(board: Board, rows: list[ExampleRow]) -> View:
     answers = [_named(first.prediction_names, t, p) for t, p in enumerate(first.predictions)]
     right = str(first.target) if first.target_name is None else _class_text(first.target_name)
     facts = [f"right: {right}", f"leaves at {first.leaves} with {answers[first.leaves - 1]}"]
-    if first.difficulty is not None:
+    if first.difficulty is not None and board.by_difficulty:
         facts.insert(0, f"difficulty {tick(first.difficulty)}")
     return View(
         title=title,

@@ -5,16 +5,16 @@ import numpy as np
 
 from trajdiag.reporting import curves
 from trajdiag.reporting.attribution_figure import attribution_figure
-from trajdiag.reporting.axes_svg import panel_of
+from trajdiag.reporting.axes_svg import Known, panel_of
 from trajdiag.reporting.board import APART, IN_FULL, ORACLE, Board
-from trajdiag.reporting.canvas import blank, style
+from trajdiag.reporting.canvas import style
 from trajdiag.reporting.curves import Curve, Span
 from trajdiag.reporting.difficulty_figures import accuracy_figure, exits_figure, signal_figure
 from trajdiag.reporting.names import readout_label, visible
 from trajdiag.reporting.numerals import loops, percent
 from trajdiag.reporting.regret_figure import regret_figure
 from trajdiag.reporting.reliability_figure import reliability_figure
-from trajdiag.reporting.svg import WIDTH, Figure, Row
+from trajdiag.reporting.svg import Figure, Row
 from trajdiag.results import ScoreRow
 
 _LINE = 0.005
@@ -65,16 +65,14 @@ def frontier_figure(board: Board) -> Figure:
             curve for name, curve in drawn.items() if board.kind(name) not in ("fixed", *APART)
         ]
         beaten = beaten or any(_above(rule, drawn.get("bound")) for rule in rules)
-        ax = blank(WIDTH, 280, left=36, right=12, top=8, bottom=36)
-        curves.frontier(
-            ax,
+        ax = curves.frontier(
             rules,
             drawn.get("fixed"),
             [drawn[name] for name in (ORACLE, "bound") if name in drawn],
-            board.stores[store].loops,
-            max(low, 0.0),
+            last=board.stores[store].loops,
+            low=max(low, 0.0),
+            tall=200,
         )
-        ax.set_xlabel("mean exit depth (loops)")
         alt = "accuracy against mean exit depth; at the operating point " + ", ".join(
             f"{curve.label} {percent(curve.chosen[1])}% at {loops(curve.chosen[0])} loops"
             for curve in drawn.values()
@@ -87,6 +85,11 @@ def frontier_figure(board: Board) -> Figure:
                 title=visible(store),
                 alt=alt,
                 unit=("loops", "%"),
+                known={
+                    curve.label: _known(board, store, name, curve) for name, curve in drawn.items()
+                }
+                if store in board.in_full
+                else {},
             )
         )
     return Figure(
@@ -131,6 +134,20 @@ def _curve(board: Board, store: str, readout: str, main: bool) -> Curve:
         depth_span=depth,
         accuracy_span=accuracy,
     )
+
+
+def _known(board: Board, store: str, readout: str, curve: Curve) -> list[Known]:
+    """The intervals of the accuracy at every whole loop, and of the operating point."""
+    found = []
+    for loop in range(1, board.stores[store].loops + 1):
+        row = board.score(store, readout, f"accuracy@depth={loop}")
+        span = _span(row)
+        if row is not None and row.value is not None and span is not None:
+            found.append(Known(x=loop, y=row.value, low=span[0], high=span[1]))
+    if curve.chosen is not None and curve.accuracy_span is not None:
+        (x, y), (low, high) = curve.chosen, curve.accuracy_span
+        found.append(Known(x=x, y=y, low=low, high=high, across=curve.depth_span))
+    return found
 
 
 def _span(row: ScoreRow | None) -> Span:

@@ -7,6 +7,7 @@ from html import escape
 
 import numpy as np
 
+from trajdiag.reporting.difficulty_grid import level_names
 from trajdiag.reporting.numerals import percent, tick
 from trajdiag.reporting.palette import PAGE, ROLES, Role, text_on
 from trajdiag.reporting.svg import Panel
@@ -49,7 +50,7 @@ def heat_panel(heat: Heat, *, name: str, title: str, alt: str) -> Panel:
     parts = [_fills(heat, grid), _frames(heat, grid)]
     if numbered:
         parts += [_numbers(heat, grid), _texts(heat.margin, grid.end + 6, grid, "start")]
-    names = [tick(d) for d in heat.difficulties]
+    names = [tick(d) for d in heat.difficulties] if rows > 1 else [""]
     shown = names if numbered else [names[0], *[""] * (rows - 2), *names[1:][-1:]]
     parts.append(_texts(shown, heat.left - 4, grid, "end"))
     parts.append(_heads(heat, grid, last))
@@ -67,7 +68,7 @@ def heat_panel(heat: Heat, *, name: str, title: str, alt: str) -> Panel:
 def _told(heat: Heat, grid: "_Grid", last: int) -> str:
     """Where cells lie, and what is said of them."""
     place = f"{heat.left:g} {TOP:g} {grid.column:.2f} {grid.row:.2f} {last}"
-    names = "|".join(tick(d) for d in heat.difficulties)
+    names = "|".join(level_names(heat.difficulties))
     return f' data-grid="{place}" data-rows="{names}" data-cells="{escape("|".join(heat.cells))}"'
 
 
@@ -151,7 +152,9 @@ def _heads(heat: Heat, grid: _Grid, last: int) -> str:
     )
     middle = (grid.left + grid.end) / 2
     ticks += f'<text x="{_n(middle)}" y="{_n(grid.bottom + 29)}">loop</text>'
-    heads = f'<text x="{_n(heat.left)}" y="{_n(TOP - 5)}">difficulty</text>'
+    heads = ""
+    if len(heat.difficulties) > 1:
+        heads += f'<text x="{_n(heat.left)}" y="{_n(TOP - 5)}">difficulty</text>'
     if heat.margin_head:
         heads += f'<text x="{_n(grid.end + 6)}" y="{_n(TOP - 5)}">{heat.margin_head}</text>'
     return _muted(ticks, "middle") + _muted(heads, "start")

@@ -36,7 +36,7 @@ def render_html(board: Board, figures: list[Figure], title: str) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"visible": visible, "prose": _prose}
+    environment.filters |= {"visible": visible, "prose": _prose, "breakable": _breakable}
     # The policy of the page allows this script alone, by its hash.
     script = (resources.files("trajdiag.reporting") / "templates" / "report.js").read_text("utf-8")
     environment.filters["inline"] = lambda panel: Markup(panel.inline())
@@ -59,7 +59,9 @@ def contents(board: Board, title: str) -> dict[str, Any]:
         "terms": TERMS,
         "summary": tables.summary(board) if len(stores) > 1 else None,
         "scoreboards": [tables.scoreboard(board, store) for store in stores],
-        "other_scores": [tables.other_scores(board, store) for store in board.in_full],
+        "other_scores": [
+            table for store in board.in_full for table in tables.other_scores(board, store)
+        ],
         "shares": [tables.shares(board, store) for store in board.drawn],
         "regret": regret_tables.regret(board),
         "every_regret": [
@@ -84,6 +86,7 @@ def contents(board: Board, title: str) -> dict[str, Any]:
         "readout_label": readout_label,
         "interval_percent": board.interval_percent,
         "apart": board.apart,
+        "by_difficulty": board.by_difficulty,
         "left_out": board.left_out,
         "undrawn": board.undrawn,
         "csv": [f"{table}.csv" for table in ROW_TYPES],
@@ -97,6 +100,11 @@ def _prose(text: str) -> Markup:
         for part in prose(text)
     ]
     return Markup("").join(parts)
+
+
+def _breakable(name: str) -> Markup:
+    """A name that may go on in the next line after an underscore."""
+    return Markup("_<wbr>").join(name.split("_"))
 
 
 def _meta(board: Board) -> list[str]:

@@ -35,16 +35,16 @@ _CONTEXT_NOTE = (
     "Text decoded token by token, with a cache of keys and values per loop; speed-up is over "
     "decoding at full depth in the same way. A token that has left early leaves later ones all "
     "loops (what offline scores assume; nothing is saved), those that they want, or its last one "
-    "in place of the deeper ones. As full depth: the share of tokens that are predicted as at the "
-    "last loop. Loops run: of a token, those for later tokens included. Exits and predictions "
-    "differ from the store’s, where every earlier token has all loops."
+    "in place of the deeper ones. Tokens as at full depth: those that are predicted as at the last "
+    "loop. Loops run: those for later tokens included. Exits and predictions differ from the "
+    "store’s, where every earlier token has all loops."
 )
 _CONTEXTS = {
     "full-cached": "all loops",
     "recompute": "loops as wanted",
     "copy-last": "last loop’s copy",
 }
-_SIDES = {"batched": "batches", "one": "one at a time"}
+_SIDES = {"batched": "in batches", "one": "one at a time"}
 
 
 def latency(board: Board) -> list[Table]:
@@ -96,19 +96,19 @@ def _table(board: Board, store: str, lines: Mapping[Line, Cells]) -> Table:
         title=visible(store),
         head=(
             "Readout",
-            "Run in",
-            "Loops",
+            "Run",
+            "Mean exit depth, loops",
             "Accuracy, %",
-            "At full depth, %",
-            "Speed-up",
-            "Ideal",
-            "Lost to fixed cost, %",
-            "To the readout, %",
-            "To long rows, %",
-            "To the rest, %",
-            "A loop, ms",
-            "FLOPs, % of full",
-            "Exits that differ",
+            "Accuracy at full depth, %",
+            "Speed-up, times",
+            "Ideal, times",
+            "Time lost to fixed cost, %",
+            "Time lost to the readout, %",
+            "Time lost to long rows, %",
+            "Time lost to the rest, %",
+            "One loop, ms an example",
+            "FLOPs, % of full depth’s",
+            "Exits unlike the store’s",
         ),
         rows=tuple(rows),
         note=_NOTE,
@@ -140,19 +140,19 @@ def _context_table(board: Board, store: str, lines: Mapping[Line, Cells]) -> Tab
         title=visible(store),
         head=(
             "Readout",
-            "Earlier tokens",
-            "Run in",
-            "Loops",
+            "Earlier tokens leave",
+            "Run",
+            "Mean exit depth, loops",
             "Accuracy, %",
-            "At full depth, %",
-            "As full depth, %",
-            "Speed-up",
-            "Ideal",
-            "Loops run",
-            "A token, ms",
-            "FLOPs, % of full",
-            "Exits that differ",
-            "Predictions that differ",
+            "Accuracy at full depth, %",
+            "Tokens as at full depth, %",
+            "Speed-up, times",
+            "Ideal, times",
+            "Loops run a token",
+            "Run live, ms a token",
+            "FLOPs, % of full depth’s",
+            "Exits unlike the store’s",
+            "Predictions unlike the store’s",
         ),
         rows=tuple(rows),
         note=_CONTEXT_NOTE,

@@ -1,23 +1,16 @@
 """How readouts, metrics and parts are called in a report, and how any text is made safe to show."""
 
+import re
 import unicodedata
 
 READOUT_LABELS = {
-    "top1": "top-1 confidence",
-    "kl_current_previous": "KL(current ‖ previous)",
-    "kl_previous_current": "KL(previous ‖ current)",
-    "min_p_kl": "min-p KL",
-    "js": "Jensen-Shannon",
-    "acceleration_twice": "acceleration, two in a row",
     "native": "native gate",
-    "native-expected": "native gate, expected depth",
     "fixed": "fixed depth",
     "bound": "learned bound",
     "oracle": "hindsight oracle",
-    "oracle-stays": "hindsight: stays right",
-    "oracle-loss": "hindsight: least loss",
-    "oracle-saturation": "hindsight: saturation",
 }
+"""A word beside the names of readouts that say little alone; every other is called as commands call
+it."""
 
 CONFIDENCE = ("entropy", "top1", "logit_margin", "probability_margin", "energy")
 PREDICTION_CHANGE = (
@@ -48,13 +41,24 @@ METRIC_LABELS = {
     "accuracy@threshold": "Accuracy there, %",
     "depth@matched": "Matched loops",
     "accuracy@matched": "Matched accuracy, %",
-    "depth@95": "Loops to 95%",
-    "depth@98": "Loops to 98%",
-    "depth@99": "Loops to 99%",
     "spearman": "Spearman ρ",
     "final_accuracy": "Accuracy of the last loop, %",
     "best_depth": "Best single loop",
+    "accuracy@best_depth": "Accuracy there, %",
+    "threshold@final": "Threshold at operating point",
+    "threshold@threshold": "Threshold",
+    "area/by-luck": "Area by luck, %",
 }
+
+_METRICS_AT = (
+    (r"accuracy@depth=([\d.]+)", "Accuracy at mean depth {0}, %"),
+    (r"accuracy@loop=(\d+)", "Accuracy of loop {0}, %"),
+    (r"depth@([\d.]+)", "Loops to {0}%"),
+    (r"accuracy@([\d.]+)", "Accuracy at loops to {0}%, %"),
+    (r"n_reached@([\d.]+)", "Reaches {0}% (1: yes)"),
+)
+"""Names of metrics that hold a number, and what they are called."""
+_ON_GRID = "/quantile-grid"
 
 PART_LABELS = {
     "ok": "right at the exit",
@@ -65,13 +69,19 @@ PART_LABELS = {
 
 
 def readout_label(name: str) -> str:
-    """A readout's name as running text."""
-    return READOUT_LABELS.get(name, visible(name).replace("_", " "))
+    """A readout's name in a report: it holds the one that `--readouts` takes."""
+    return READOUT_LABELS.get(name, visible(name))
 
 
 def metric_label(metric: str) -> str:
     """A metric's name as a column's head."""
-    return METRIC_LABELS.get(metric, visible(metric))
+    if metric in METRIC_LABELS:
+        return METRIC_LABELS[metric]
+    name = metric.removesuffix(_ON_GRID)
+    for pattern, label in _METRICS_AT:
+        if found := re.fullmatch(pattern, name):
+            return label.format(*found.groups()) + (", quantile grid" if name != metric else "")
+    return visible(metric)
 
 
 def shortened(text: str, most: int) -> str:

@@ -32,7 +32,7 @@ def quality(board: Board, store: str) -> list[Table]:
     tables = [
         *[_by_loop(board, store, metric) for metric in BY_LOOP],
         _measures(board, store, MEASURES, "means over loops", "quality"),
-        _measures(board, store, DIFFICULTY, "order by difficulty", "difficulty"),
+        _order(board, store),
         _overthinking(board, store),
     ]
     return [table for table in tables if table.rows]
@@ -58,13 +58,23 @@ def _by_loop(board: Board, store: str, metric: str) -> Table:
     )
 
 
+def _order(board: Board, store: str) -> Table:
+    """Whether values and exits follow difficulty, and the loops that an example needs."""
+    about = "difficulty" if board.by_difficulty else "needed depth"
+    return _measures(board, store, DIFFICULTY, f"order by {about}", "difficulty")
+
+
 def _measures(board: Board, store: str, wanted: Sequence[str], title: str, name: str) -> Table:
     """One number a readout and measure: the mean over loops."""
     found = {
         readout: {metric: board.quality.get((store, readout, metric), {}) for metric in wanted}
         for readout in board.ranked(store)
     }
-    metrics = [metric for metric in wanted if any(None in of[metric] for of in found.values())]
+    metrics = [
+        metric
+        for metric in wanted
+        if any(row.value is not None for of in found.values() for row in of[metric].values())
+    ]
     return Table(
         name=f"{name}-{store}",
         title=f"{visible(store)}: {title}",
@@ -72,7 +82,7 @@ def _measures(board: Board, store: str, wanted: Sequence[str], title: str, name:
         rows=tuple(
             (readout_cell(board, readout), *[_cell(of[metric], None) for metric in metrics])
             for readout, of in found.items()
-            if any(of.values())
+            if any(of[metric] for metric in metrics)
         ),
     )
 

@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from trajdiag.reporting.axes_svg import panel_of
+from trajdiag.reporting.axes_svg import Known, panel_of
 from trajdiag.reporting.board import Board
 from trajdiag.reporting.canvas import blank, percent_ticks
 from trajdiag.reporting.curves import thickness, whiskers
@@ -73,7 +73,20 @@ def _panel(board: Board, store: str, readout: str) -> Panel:
         title=readout_label(readout),
         alt=alt,
         unit=("%", "%"),
+        known={_series(loop): _known(rows) for loop, rows in shown.items()},
     )
+
+
+def _series(loop: int) -> str:
+    return f"loop {loop}"
+
+
+def _known(rows: list[ReliabilityRow]) -> list[Known]:
+    return [
+        Known(x=row.confidence, y=row.accuracy, low=row.low, high=row.high)
+        for row in rows
+        if row.low is not None and row.high is not None
+    ]
 
 
 def _draw(ax: Axes, shown: dict[int, list[ReliabilityRow]], role: Role) -> None:
@@ -98,7 +111,7 @@ def _draw(ax: Axes, shown: dict[int, list[ReliabilityRow]], role: Role) -> None:
             marker="o",
             markersize=3,
             clip_on=False,
-            gid=f"series:loop {loop}",
+            gid=f"series:{_series(loop)}",
         )
         spanned = [r for r in rows if r.low is not None and r.high is not None]
         ends = (np.array([getattr(r, of) for r in spanned]) for of in ("confidence", "low", "high"))
@@ -108,7 +121,7 @@ def _draw(ax: Axes, shown: dict[int, list[ReliabilityRow]], role: Role) -> None:
         ax.text(
             0.13,
             y,
-            f"loop {loop}",
+            _series(loop),
             transform=ax.transAxes,
             fontsize=10,
             va="center_baseline",

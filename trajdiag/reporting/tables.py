@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from collections.abc import Sequence
 
 from trajdiag.reporting.board import ORACLE, Board
@@ -23,6 +24,16 @@ SCOREBOARD = (
     "depth@99",
     "spearman",
 )
+OTHER_SCORES = {
+    "@depth=": "at budgets of mean depth",
+    "@loop=": "loop by loop",
+    "/quantile-grid": "targets on the quantile grid",
+    r"@\d": "targets",
+    "best_depth|final_accuracy": "loop by loop",
+}
+"""What the other scores are about, by a pattern that their names hold."""
+MOST_COLUMNS = 8
+"""Columns of other scores in one table."""
 
 
 def summary(board: Board) -> Table:
@@ -80,12 +91,28 @@ def scoreboard(board: Board, store: str) -> Table:
     return _score_table(board, store, metrics, name=f"scoreboard-{store}")
 
 
-def other_scores(board: Board, store: str) -> Table:
-    """Everything else that was scored, such as the paper's own protocol."""
+def other_scores(board: Board, store: str) -> list[Table]:
+    """Everything else that was scored, such as the paper's own protocol, in tables that a desk and
+    a sheet of paper have room for."""
     found = dict.fromkeys(metric for s, _, metric in board.scores if s == store)
-    return _score_table(
-        board, store, [m for m in found if m not in SCOREBOARD], name=f"scores-{store}"
-    )
+    grouped: dict[str, list[str]] = {}
+    for metric in found:
+        if metric not in SCOREBOARD:
+            about = next(
+                (of for part, of in OTHER_SCORES.items() if re.search(part, metric)), "more scores"
+            )
+            grouped.setdefault(about, []).append(metric)
+    tables = [
+        dataclasses.replace(
+            _score_table(
+                board, store, metrics[first : first + MOST_COLUMNS], name=f"scores-{store}"
+            ),
+            title=f"{visible(store)}: {about}",
+        )
+        for about, metrics in grouped.items()
+        for first in range(0, len(metrics), MOST_COLUMNS)
+    ]
+    return [table for table in tables if table.rows]
 
 
 def shares(board: Board, store: str) -> Table:

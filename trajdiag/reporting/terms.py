@@ -11,6 +11,15 @@ TERMS = (
         "An example leaves at the first loop that crosses, else at the last.",
     ),
     (
+        "Names",
+        "Readouts are called as commands take them: --readouts top1 or js, and native, fixed, "
+        "bound and oracle for the native gate, fixed depth, the learned bound and the hindsight "
+        "oracle. top1: the confidence in the likeliest class; min_p_kl, kl_current_previous and "
+        "kl_previous_current: divergences between the predictions of two loops, js Jensen and "
+        "Shannon’s; KIND-OBJECTIVE, such as mlp-ponder: a gate fitted to the frozen states. "
+        "`trajdiag list readouts` has every formula.",
+    ),
+    (
         "Operating point",
         "The readout’s least mean depth on validation whose accuracy is within half a point of the "
         "last loop’s. Its depth and accuracy are then measured on test.",
@@ -74,8 +83,9 @@ TERMS = (
         "Hindsight oracle",
         "Leaves at the first right loop, the cheapest examples first under a depth budget, the "
         "rest at loop 1. It sees the answer, so no readout can do better at the same depth. Beside "
-        "it, hindsight that waits for the loop after which it stays right, for the least loss, and "
-        "for saturation, after which the prediction never changes.",
+        "it, hindsight that waits for the loop after which it stays right (oracle-stays), for the "
+        "least loss (oracle-loss), and for saturation, after which the prediction never changes "
+        "(oracle-saturation).",
     ),
     (
         "Equal depth",

@@ -27,9 +27,11 @@ from trajdiag.store.schema import (
     SCORE,
     SIGNAL,
     SPLITS,
+    TOKENS,
     ArraySpec,
 )
 from trajdiag.store.store_files import StoreFiles
+from trajdiag.store.token_texts import load_tokens
 from trajdiag.store.vocabulary import vocabulary_logits
 
 if TYPE_CHECKING:
@@ -153,6 +155,15 @@ class Store:
     def class_names(self) -> tuple[str, ...] | None:
         names = self.record.class_names
         return None if names is None else tuple(names)
+
+    @cached_property
+    def class_texts(self) -> tuple[str, ...] | None:
+        """What each class is called where people read it: its name, or, where the classes are the
+        tokens of a vocabulary, the token's text, empty for one that its tokenizer does not have.
+        None where the store keeps neither. Raises StoreError where they are damaged."""
+        if self.class_names is not None or TOKENS not in self.record.attachments:
+            return self.class_names
+        return load_tokens(self._attachment(TOKENS), store=self.name, classes=self.classes)
 
     @property
     def has_gate(self) -> bool:

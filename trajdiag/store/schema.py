@@ -44,6 +44,10 @@ CONTINUATION_GATE = "gate_logit_continuation"
 HEAD = "head.safetensors"
 """The head that gives the vocabulary's logits again, where none are kept: see store/head.py."""
 
+TOKENS = "target/tokens.json"
+"""The texts of the vocabulary, where the classes are its tokens: see store/token_texts.py. Within
+an array's folder, since Zarr warns of files that it does not know in a group's."""
+
 VOCABULARY_STATISTICS = ("log_sum_exp", "entropy", "target_log_probability")
 
 PADDED = -1e30

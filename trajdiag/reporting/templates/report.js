@@ -16,11 +16,12 @@
   const press = (button, on) => button.setAttribute("aria-pressed", String(on));
 
   // Values: every panel tells its points in its own px, by series.
-  const told = (value, unit) => {
-    if (unit === "%") return `${(100 * value).toFixed(1)}%`;
-    if (unit === "loops") return `${value.toFixed(2)} loops`;
-    return unit === "loop" ? `loop ${Math.round(value)}` : String(Number(value.toPrecision(3)));
-  };
+  const number = (value, unit) => unit === "%" ? (100 * value).toFixed(1)
+    : unit === "loops" ? value.toFixed(2)
+    : unit === "loop" ? String(Math.round(value)) : String(Number(value.toPrecision(3)));
+  const told = (value, unit) => unit === "loop" ? `loop ${number(value, unit)}`
+    : number(value, unit) + (unit === "loops" ? " loops" : unit);
+  const spanned = (low, high, unit) => `[${number(low, unit)}, ${number(high, unit)}]`;
   const corners = path => {
     const found = [];
     let x = 0, y = 0;
@@ -36,14 +37,27 @@
   const plotted = svg => {
     const [left, bottom, right, top, x0, y0, x1, y1] = svg.dataset.plot.split(" ").map(Number);
     const [across, up] = svg.dataset.unit.split("|");
-    return all("[data-series]", svg).map(part => ({
-      part,
-      points: all("path", part).filter(path => !path.closest("defs"))
-        .flatMap(path => corners(path.getAttribute("d")))
-        .map(([x, y]) => ({ x, y, text: [part.dataset.series,
-          told(x0 + (x - left) / (right - left) * (x1 - x0), across),
-          told(y0 + (y - bottom) / (top - bottom) * (y1 - y0), up)].join(", ") })),
-    }));
+    return all("[data-series]", svg).map(part => {
+      // Points whose interval is known; the others name the nearest of them.
+      const known = (part.dataset.known || "").split(";").filter(Boolean).map(row => {
+        const [x, y, low, high, first, last] = row.split(" ").map(Number);
+        const depth = told(x, across) + (first === undefined ? "" : ` ${spanned(first, last, across)}`);
+        const said = `${depth}, ${told(y, up)} ${spanned(low, high, up)}`;
+        return { x: left + (x - x0) / (x1 - x0) * (right - left),
+          y: bottom + (y - y0) / (y1 - y0) * (top - bottom), said,
+          text: `${part.dataset.series}, ${said}` };
+      });
+      const points = all("path", part).filter(path => !path.closest("defs"))
+        .flatMap(path => corners(path.getAttribute("d"))).map(([x, y]) => {
+          const [near] = [...known].sort((a, b) => Math.abs(a.x - x) - Math.abs(b.x - x));
+          if (near && Math.hypot(near.x - x, near.y - y) < 4) return near;
+          return { x, y, text: [part.dataset.series,
+            told(x0 + (x - left) / (right - left) * (x1 - x0), across),
+            told(y0 + (y - bottom) / (top - bottom) * (y1 - y0), up)].join(", ")
+            + (near ? `; nearest interval: ${near.said}` : "") };
+        });
+      return { part, points: [...new Set([...points, ...known])], steps: known };
+    });
   };
   const celled = svg => {
     const [left, top, wide, tall, columns] = svg.dataset.grid.split(" ").map(Number);
@@ -53,7 +67,7 @@
       points: Array.from({ length: columns }, (_, column) => ({
         x: left + (column + .5) * wide,
         y: top + (row + .5) * tall,
-        text: `difficulty ${name}, loop ${column + 1}: ${cells[row * columns + column] || "none"}`,
+        text: `${name}, loop ${column + 1}: ${cells[row * columns + column] || "none"}`,
       })),
     }));
   };
@@ -102,9 +116,10 @@
       if (!(right || down) || !lines.length) return;
       event.preventDefault();
       line = (line + down + lines.length) % lines.length;
-      const { points } = lines[line];
-      place = Math.max(0, Math.min(place + right, points.length - 1));
-      show(svg, points[place]);
+      const { points, steps } = lines[line];
+      const walked = steps && steps.length ? steps : points;
+      place = Math.max(0, Math.min(place + right, walked.length - 1));
+      show(svg, walked[place]);
     });
   }
 

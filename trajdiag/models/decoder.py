@@ -92,7 +92,7 @@ class OuroDecoder(nn.Module):
         else:
             turn = torch.stack([angle.cos(), angle.sin()]).to(dtype)
         layers = tuple(
-            _layer_weights(layer, dtype, self.config.head_dim, narrow, neighbours)
+            _layer_weights(layer, dtype, self.config.head_dim, join=narrow, neighbours=neighbours)
             for layer in self.model.layers
         )
         scratch = None
@@ -167,24 +167,32 @@ class OuroDecoder(nn.Module):
 
         Tokens are concatenated group by group and row by row; `loops` defaults to the config's T.
         """
-        shapes, batch, x = self._packed(groups)
-        hidden = self._every_loop(x, batch, self.config.total_ut_steps if loops is None else loops)
-        ends = torch.cat([torch.full((r,), p, device=x.device) for r, p in shapes]).cumsum(0) - 1
+        shapes, device = _shapes(groups), groups[0].device
+        positions = torch.cat([torch.arange(p, device=device).repeat(r) for r, p in shapes])
+        batch, x, hidden = self.batch(shapes, positions), self._embed_packed(groups), []
+        for _ in range(self.config.total_ut_steps if loops is None else loops):
+            x = self.loop(x, batch)
+            hidden.append(x)
+        ends = torch.cat([torch.full((r,), p, device=device) for r, p in shapes]).cumsum(0) - 1
         return PackedStates(hidden=hidden, last=ends)
 
     def read_packed(self, groups: list[Tensor], read_at: Tensor) -> Tensor:
         """[loop, read, d_model]: what `run_packed` gives at the tokens `read_at`, int64 [read],
         after each of the config's T loops; faster where gradients are needed."""
-        shapes, batch, x = self._packed(groups)
         config = self.config
-        if not self._short(shapes, batch):
-            hidden = self._every_loop(x, batch, config.total_ut_steps)
+        if not self._short(groups):
+            hidden = self.run_packed(groups).hidden
             return torch.stack([state.index_select(0, read_at) for state in hidden])
         return short_loops(
-            x,
-            batch.layers,
+            self._embed_packed(groups),
+            [
+                _layer_weights(layer, torch.float32, config.head_dim, join=True, neighbours=True)
+                for layer in self.model.layers
+            ],
             self.model.norm.weight,
-            _short_rows(shapes, config.num_attention_heads, config.head_dim, config.rope_theta),
+            _short_rows(
+                _shapes(groups), config.num_attention_heads, config.head_dim, config.rope_theta
+            ),
             read_at,
             self._spaces,
             head_dim=config.head_dim,
@@ -192,29 +200,17 @@ class OuroDecoder(nn.Module):
             eps=config.rms_norm_eps,
         )
 
-    def _every_loop(self, x: Tensor, batch: Batch, loops: int) -> list[Tensor]:
-        """The state after each loop, from state 0, [token, d_model]."""
-        hidden = []
-        for _ in range(loops):
-            x = self.loop(x, batch)
-            hidden.append(x)
-        return hidden
+    def _embed_packed(self, groups: list[Tensor]) -> Tensor:
+        """State 0, [token, d_model], of packed groups."""
+        return self.embed(torch.cat([group.reshape(-1) for group in groups]))
 
-    def _packed(self, groups: list[Tensor]) -> tuple[Groups, Batch, Tensor]:
-        """The groups' (rows, positions), their batch, each row's positions counted from 0, and
-        state 0, [token, d_model]."""
-        shapes = tuple((group.shape[0], group.shape[1]) for group in groups)
-        device = groups[0].device
-        positions = torch.cat([torch.arange(p, device=device).repeat(r) for r, p in shapes])
-        x = self.embed(torch.cat([group.reshape(-1) for group in groups]))
-        return shapes, self.batch(shapes, positions), x
-
-    def _short(self, groups: Groups, batch: Batch) -> bool:
+    def _short(self, groups: list[Tensor]) -> bool:
         """Whether `short_loops` serves them."""
-        config = self.config
-        plain = batch.turn.is_complex() and config.num_attention_heads == config.num_key_value_heads
-        full = torch.is_grad_enabled() and not torch.is_autocast_enabled(batch.turn.device.type)
-        return plain and full and suits(groups, batch.turn.device)
+        config, device = self.config, groups[0].device
+        narrow = config.hidden_size <= _JOIN_UP_TO and self.model.norm.weight.dtype == torch.float32
+        plain = narrow and config.num_attention_heads == config.num_key_value_heads
+        full = torch.is_grad_enabled() and not torch.is_autocast_enabled(device.type)
+        return plain and full and suits(_shapes(groups), device)
 
     def _projected(self, x: Tensor, layer: LayerWeights) -> Tensor:
         """Queries, keys and values side by side of the stream `x`, which is normed first."""
@@ -245,6 +241,10 @@ def _angles(position_ids: Tensor, head_dim: int, theta: float) -> Tensor:
     pair = torch.arange(0, head_dim, 2, device=position_ids.device, dtype=torch.float32)
     frequency = 1.0 / theta ** (pair / head_dim)
     return position_ids.float().unsqueeze(-1) * frequency
+
+
+def _shapes(groups: Sequence[Tensor]) -> Groups:
+    return tuple((group.shape[0], group.shape[1]) for group in groups)
 
 
 @lru_cache(maxsize=16)
@@ -308,7 +308,7 @@ class _Weight(nn.Module):
 
 
 def _layer_weights(
-    layer: nn.Module, dtype: torch.dtype, head_dim: int, join: bool, neighbours: bool
+    layer: nn.Module, dtype: torch.dtype, head_dim: int, *, join: bool, neighbours: bool
 ) -> LayerWeights:
     assert isinstance(layer, _Layer)
     attention, mlp = layer.self_attn, layer.mlp

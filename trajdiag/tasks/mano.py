@@ -99,16 +99,26 @@ class Mano:
         self, rng: np.random.Generator, rows: Mapping[int, int]
     ) -> list[TrainingGroup]:
         """See TrainableTask; inputs of val and test are left out where their bin is ample."""
+        drawn = [
+            drop_heldout(self._draw(rng, operations, count), self._heldout.get(operations))
+            for operations, count in rows.items()
+        ]
+        bounds = np.cumsum([0, *map(len, drawn)])
+        # One evaluation of all: what stands before the shorter ones is read last, as numbers.
+        width = max((ids.shape[1] for ids in drawn), default=0) - self._lead - 1
+        expressions = np.zeros((bounds[-1], max(width, 0)), np.int64)
+        for begin, ids in zip(bounds, drawn, strict=False):
+            expression = self._expression(ids)
+            expressions[begin : begin + len(ids), width - expression.shape[1] :] = expression
+        target, completed = evaluate_prefix(expressions, self.modulus)
         groups = []
-        for operations, count in rows.items():
-            heldout = self._heldout.get(operations)
-            input_ids = drop_heldout(self._draw(rng, operations, count), heldout)
-            target, completed = evaluate_prefix(self._expression(input_ids), self.modulus)
-            dense = np.full(input_ids.shape, IGNORE)
-            dense[:, self._lead : -1] = completed
+        for begin, ids, operations in zip(bounds, drawn, rows, strict=False):
+            end, dense = begin + len(ids), np.full(ids.shape, IGNORE)
+            labels = self._expression(dense)
+            labels[:] = completed[begin:end, width - labels.shape[1] :]
             groups.append(
                 TrainingGroup(
-                    input_ids=input_ids, target=target, dense=dense, difficulty=operations
+                    input_ids=ids, target=target[begin:end], dense=dense, difficulty=operations
                 )
             )
         return groups
@@ -147,12 +157,14 @@ class Mano:
     def _draw(self, rng: np.random.Generator, operations: int, rows: int) -> np.ndarray:
         """int64 [row, position]: whole inputs with `operations` operations each."""
         operator_ids = self.modulus + np.array([OPERATORS.index(o) for o in self.operators])
-        columns = [np.full(rows, self.modulus + 4)]
+        expression = _draw_prefix(rng, operations, rows, operator_ids, self.modulus)
+        ids = np.empty((rows, self._lead + expression.shape[1] + 1), np.int64)
+        ids[:, 0] = self.modulus + 4
         if self.length_token:
-            columns.append(np.full(rows, self.modulus + 6 + operations))
-        columns.extend(_draw_prefix(rng, operations, rows, operator_ids, self.modulus).T)
-        columns.append(np.full(rows, self.modulus + 3))
-        return np.stack(columns, axis=1)
+            ids[:, 1] = self.modulus + 6 + operations
+        self._expression(ids)[:] = expression
+        ids[:, -1] = self.modulus + 3
+        return ids
 
     def _expression(self, input_ids: np.ndarray) -> np.ndarray:
         return input_ids[:, self._lead : -1]
@@ -176,46 +188,49 @@ def _draw_prefix(
     operators = operator_ids[rng.integers(0, len(operator_ids), (width, rows))]
     leaves = rng.integers(0, modulus, (width, rows))
     uniform = rng.random((width, rows))
-    pending = np.zeros((rows, operations + 2), np.int64)
-    pending[:, 0] = operations
-    top = np.zeros(rows, np.int64)
-    tokens = np.empty((rows, width), np.int64)
-    row = np.arange(rows)
+    pending = np.empty(rows * (operations + 2), np.int64)  # every row's stack, end to end
+    top = np.arange(rows) * (operations + 2)
+    pending[top] = operations
+    tokens = np.empty((width, rows), np.int64)
     for position in range(width):
-        budget = pending[row, top]
+        budget = pending[top]
         inner = budget > 0
-        tokens[:, position] = np.where(inner, operators[position], leaves[position])
+        tokens[position] = np.where(inner, operators[position], leaves[position])
         left = (uniform[position] * budget).astype(np.int64)
-        pending[row, top] = budget - 1 - left
-        top = np.where(inner, top + 1, top - 1)
-        pending[row[inner], top[inner]] = left[inner]
-    return tokens
+        pending[top] = budget - 1 - left
+        pending[top + 1] = left  # of an operator: a leaf leaves the stack, and what lies above it
+        top += np.where(inner, 1, -1)
+    return tokens.T
 
 
 def evaluate_prefix(expression: np.ndarray, modulus: int) -> tuple[np.ndarray, np.ndarray]:
-    """Values of prefix expressions of Mano's tokens, int64 [row, position], of one operation count.
+    """Values of prefix expressions of Mano's tokens, int64 [row, position], which end at the last
+    position; numbers may stand before one.
 
     Gives the value int64 [row], and int64 [row, position]: at each token that completes subtrees
     with an operation, the value of the smallest of them; IGNORE elsewhere.
     """
     rows, width = expression.shape
-    row = np.arange(rows)
-    value = np.zeros((rows, width + 1), np.int64)
-    end = np.zeros((rows, width + 1), np.int64)
-    top = np.full(rows, -1)
-    completed = np.full((rows, width), IGNORE)
+    tokens = np.ascontiguousarray(expression.T)
+    is_leaf, operator = tokens < modulus, tokens - modulus
+    of_right, multiplies = np.where(operator == 0, 1, -1), operator == 2
+    bottom = np.arange(rows) * (width + 1)  # of every row's stack, which lie end to end
+    value = np.zeros(rows * (width + 1), np.int64)
+    end = np.zeros_like(value)
+    completed = np.full(rows * width, IGNORE)
+    first = np.arange(rows) * width
+    top = bottom - 1
     for position in reversed(range(width)):
-        token = expression[:, position]
-        leaf = token < modulus
+        leaf, below = is_leaf[position], top - 1
         # From right to left the left operand is the last one pushed.
-        left, right = value[row, top], value[row, top - 1]
-        operator = token - modulus
-        additive = np.where(operator == 0, left + right, left - right)
-        result = np.where(operator == 2, left * right, additive)
-        last = np.where(leaf, position, end[row, top - 1])
-        top = np.where(leaf, top + 1, top - 1)
-        value[row, top] = np.where(leaf, token, result % modulus)
-        end[row, top] = last
-        innermost = ~leaf & (completed[row, last] == IGNORE)
-        completed[row[innermost], last[innermost]] = value[row[innermost], top[innermost]]
-    return value[:, 0], completed
+        left, right = value[top], value[below]
+        summed = left + of_right[position] * right
+        result = np.where(multiplies[position], left * right, summed) % modulus
+        last = np.where(leaf, position, end[below])
+        top = np.where(leaf, top + 1, below)
+        value[top] = np.where(leaf, tokens[position], result)
+        end[top] = last
+        at = first + last
+        innermost = np.flatnonzero(~leaf & (completed[at] == IGNORE))
+        completed[at[innermost]] = result[innermost]
+    return value[bottom], completed.reshape(rows, width)

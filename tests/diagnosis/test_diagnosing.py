@@ -68,7 +68,7 @@ def test_a_slower_trajectory_is_blamed_on_the_trajectory(tmp_path):
     assert parts(results, "joint", "accuracy")["misfit"].value < 0.1
     assert "the trajectory's" in results.verdict[0]
     assert "hindsight on fixed" in results.verdict[0]
-    assert "on fixed use " in results.verdict[1].lower()
+    assert any(line.startswith("On fixed use ") for line in results.verdict)
 
 
 def test_a_blind_gate_on_a_good_trajectory_is_blamed_on_the_readout(tmp_path):
@@ -80,7 +80,8 @@ def test_a_blind_gate_on_a_good_trajectory_is_blamed_on_the_readout(tmp_path):
     found = parts(results, "joint", "integrated")
     assert found["misfit"].low > 0
     assert "the readout's" in results.verdict[0]
-    assert "instead of its own gate" in results.verdict[1], "the model is kept, and read otherwise"
+    said = " ".join(results.verdict)
+    assert "instead of its own gate" in said, "the model is kept, and read otherwise"
 
 
 def test_a_blind_gate_is_found_without_a_reference_too(tmp_path):
@@ -226,8 +227,11 @@ def test_a_reference_of_too_few_groups_tells_nothing_either(tmp_path):
     ids = np.array([f"other-{i}" for i in range(EXAMPLES)])
     few = store(tmp_path / "few.zarr", need(1), ids=ids, group=np.arange(EXAMPLES) % 3)
     verdict = diagnose(much, reference=few, **QUICK).verdict
-    assert len(verdict) == 1
-    assert "of much nothing can be told: 3 independent test (few) inputs" in verdict[0].lower()
+    assert [line.split(" can be told: ")[0] for line in verdict] == [
+        "Of much nothing",
+        "Of few nothing",
+    ]
+    assert "3 independent test (few) inputs" in verdict[0]
 
 
 def few_sentence(groups: int) -> str:
@@ -237,7 +241,7 @@ def few_sentence(groups: int) -> str:
     )
 
 
-def test_every_store_has_a_finding_and_the_verdict_is_three_sentences_at_most(tmp_path):
+def test_every_store_has_a_finding_and_the_verdict_a_sentence_a_store(tmp_path):
     stores = [
         store(tmp_path / f"store-{i}.zarr", need(i) + i % 3, gate=0.5 if i % 2 else None)
         for i in range(4)
@@ -245,7 +249,8 @@ def test_every_store_has_a_finding_and_the_verdict_is_three_sentences_at_most(tm
     results = diagnose(stores, **QUICK)
     for one in stores:
         assert any(finding.store == one.name for finding in results.findings)
-    assert 1 <= len(results.verdict) <= 3
+    assert sum(line.startswith("On store-") for line in results.verdict) == 4
+    assert len(diagnose(stores[:1], **QUICK).verdict) <= 3
     for sentence in results.verdict:
         assert sentence.endswith(".")
         assert "nan" not in sentence

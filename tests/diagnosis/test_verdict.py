@@ -101,17 +101,17 @@ def test_stores_that_share_no_examples_are_said_to_stand_alone():
     some = {MISFIT: span(0.02)}
     stores = [evidence({}, some, None, name) for name in ("one", "two")]
     told = verdict(stores)
-    assert len(told) <= 3
-    assert told[-1].startswith(
+    assert told[2] == (
         "Having no examples in common with the rest, one and two are weighed on their own states "
-        "(--reference compares stores of one task all the same); the data cannot tell: "
+        "(--reference compares stores of one task all the same)."
     )
+    assert told[3].startswith("The data cannot tell: whether ")
+    assert len(told) == 4
     assert "--reference" not in " ".join(verdict(stores[:1]))
     paired = [evidence({}, some, None, "one"), evidence({}, some, "one", "two")]
     assert "--reference" not in " ".join(verdict(paired))
     told = verdict([*paired, evidence({}, some, None, "three")])
-    assert len(told) <= 3
-    assert told[-1].startswith(
+    assert told[3].startswith(
         "Having no examples in common with the rest, three is weighed on its own states "
     )
     # what is sure needs no more data, so that only the usual limit follows
@@ -120,3 +120,14 @@ def test_stores_that_share_no_examples_are_said_to_stand_alone():
     assert told[-1] == (
         "Intervals are over inputs, one training run a model: another seed may differ."
     )
+
+
+def test_of_many_stores_four_are_told_and_the_rest_counted():
+    stores = [evidence({}, {MISFIT: span(0.2)}, None, f"s{i}") for i in range(7)]
+    told = verdict(stores)
+    assert [line.split(" falls short")[0] for line in told[:4]] == [
+        f"The own gate of s{i}" for i in range(4)
+    ]
+    assert told[4] == told[9] == "3 more are in the findings."
+    assert [line.split(" use ")[0] for line in told[5:9]] == [f"On s{i}" for i in range(4)]
+    assert len(told) == 11, "and that they share no examples"

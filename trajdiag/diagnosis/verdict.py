@@ -1,4 +1,4 @@
-"""The verdict of a diagnosis: three plain sentences at most."""
+"""The verdict of a diagnosis, in plain sentences: a store's cause, what to use, what limits it."""
 
 from collections.abc import Sequence
 
@@ -39,8 +39,8 @@ _NAMES = {
 
 
 def verdict(stores: Sequence[Evidence]) -> list[str]:
-    """At most three sentences: whose the shortfalls are, which readout to use, and what stays open
-    or limits them."""
+    """Sentences: whose the shortfalls are, then which readout to use on each store, at most four
+    and a count of the rest of each; then what stays open or limits them."""
     few = [e for e in stores if e.too_few]
     told = [e for e in stores if not (e.chance.only or e.too_few)]
     references = {e.reference for e in told}
@@ -53,14 +53,13 @@ def verdict(stores: Sequence[Evidence]) -> list[str]:
     clauses += [_cause(e) for e in caused]
     quiet = [e for e in told if e not in caused and e.store not in references]
     clauses += [_nothing(e) for e in quiet if not undecided(e)]
-    sentences = [_joined(clauses), _joined([_use(e) for e in told])]
     limits: list[str] = []
     alone = [e.store for e in told if e.reference is None and e.store not in references]
     if alone and len(told) > 1:
         limits.append(_alone(alone))
     unclear = [e for e in quiet if undecided(e)]
     if unclear:
-        limits += [f"the data cannot tell: {_open(unclear[0])}", *map(_open, unclear[1:])]
+        limits.append("the data cannot tell: " + "; ".join(_first(list(map(_open, unclear)))))
     elif any(e.reference for e in told):
         limits.append(
             "intervals are over inputs, one training run a model: another seed may differ"
@@ -70,8 +69,8 @@ def verdict(stores: Sequence[Evidence]) -> list[str]:
                 f"{_names(unpaired)} and the reference hold other examples, so that these are not "
                 "paired"
             )
-    sentences.append(_joined(limits))
-    return [sentence for sentence in sentences if sentence]
+    sentences = [*_first(clauses), *_first([_use(e) for e in told]), *limits]
+    return [f"{sentence[0].upper()}{sentence[1:]}." for sentence in sentences]
 
 
 def _too_few(e: Evidence) -> str:
@@ -215,10 +214,7 @@ def _names(names: Sequence[str], most: int = 3) -> str:
     return " and ".join(", ".join(shown).rsplit(", ", 1))
 
 
-def _joined(clauses: Sequence[str], most: int = 4) -> str:
-    """Clauses as one sentence."""
-    if not clauses:
-        return ""
+def _first(clauses: list[str], most: int = 4) -> list[str]:
+    """The first of them, and how many more there are."""
     rest = [f"{len(clauses) - most} more are in the findings"] if len(clauses) > most else []
-    text = "; ".join([*clauses[:most], *rest])
-    return f"{text[0].upper()}{text[1:]}."
+    return [*clauses[:most], *rest]

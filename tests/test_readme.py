@@ -1,5 +1,5 @@
-"""What the README shows is what happens: its commands run, its table is the record's, its links
-lead somewhere."""
+"""What the README and the pages that go on from it show is what happens: their commands run, their
+tables are the record's, their links lead somewhere."""
 
 import json
 import re
@@ -12,16 +12,20 @@ import pytest
 from trajdiag.cli import app, main
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = ("README.md", "docs/guide.md", "docs/models.md")
+"""In the order in which they are read."""
+TEXTS = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
+README = TEXTS["README.md"]
+ALL = "\n".join(TEXTS.values())
 
 
 def console_commands() -> list[str]:
-    blocks = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+    blocks = re.findall(r"```console\n(.*?)```", ALL, re.DOTALL)
     return [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
 
 
 def python_blocks() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    return re.findall(r"```python\n(.*?)```", ALL, re.DOTALL)
 
 
 def own_arrays() -> dict[str, numpy.ndarray]:
@@ -89,37 +93,60 @@ def test_the_model_of_ones_own_is_the_one_that_is_tested():
 
 
 def test_the_commands_for_a_gpu_are_commands():
-    (block,) = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+    (block,) = re.findall(r"```sh\n(.*?)```", ALL, re.DOTALL)
     commands = [line.strip() for line in block.splitlines() if line.strip().startswith("trajdiag")]
     assert len([command for command in commands if " extract " in command]) == 6
     for command in commands:
         app.parse_args(shlex.split(command)[1:], exit_on_error=False, print_error=False)
 
 
-def shipped_table() -> str:
+def shipped_table(*, by_difficulty: bool) -> str:
     record = json.loads((ROOT / "docs" / "shipped.json").read_text(encoding="utf-8"))
     loops = max(len(model["test_accuracy"]["overall"]) for model in record.values())
-    head = ["model", "difficulty", *(f"loop {t + 1}" for t in range(loops))]
+    head = [
+        "model",
+        *(["difficulty"] if by_difficulty else []),
+        *(f"loop {t + 1}" for t in range(loops)),
+    ]
     lines = [head, ["---"] * len(head)]
     for name, model in record.items():
-        levels = {
-            "all": model["test_accuracy"]["overall"],
-            **model["test_accuracy"]["by_difficulty"],
-        }
+        accuracy = model["test_accuracy"]
+        levels = {"all": accuracy["overall"]}
+        if by_difficulty:
+            levels |= accuracy["by_difficulty"]
         for level, by_loop in levels.items():
-            cells = [f"{100 * accuracy:.1f}" for accuracy in by_loop]
+            cells = [f"{100 * share:.1f}" for share in by_loop]
             shown = f"`{name}`" if level == "all" else ""
-            lines.append([shown, level, *cells, *[""] * (loops - len(cells))])
+            of = [level] if by_difficulty else []
+            lines.append([shown, *of, *cells, *[""] * (loops - len(cells))])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def test_the_table_of_shipped_models_is_the_record():
-    assert shipped_table() in README
+def test_the_tables_of_shipped_models_are_the_record():
+    assert shipped_table(by_difficulty=False) in README
+    assert shipped_table(by_difficulty=True) in TEXTS["docs/models.md"]
 
 
-@pytest.mark.parametrize("link", re.findall(r"\]\(([^)#]+)\)", README))
-def test_links_lead_to_files(link: str):
-    assert (ROOT / link).exists()
+def anchors(path: Path) -> set[str]:
+    """As the headings of a Markdown file are linked to."""
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-").lower() for heading in headings}
+
+
+LINKS = [
+    (page, link)
+    for page in (*PAGES, "docs/statistics.md", "cache/README.md")
+    for link in re.findall(r"\]\(([^)]+)\)", (ROOT / page).read_text(encoding="utf-8"))
+]
+
+
+@pytest.mark.parametrize(("page", "link"), LINKS)
+def test_links_lead_to_files_and_headings(page: str, link: str):
+    file, _, heading = link.partition("#")
+    target = (ROOT / page).parent / file if file else ROOT / page
+    assert target.exists()
+    assert not heading or heading in anchors(target)
 
 
 def test_shipped_models_are_small_and_meet_their_bars():

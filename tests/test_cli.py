@@ -44,7 +44,7 @@ def test_an_unknown_verb_is_a_usage_error_that_lists_the_verbs(capsys: pytest.Ca
     code, out, err = run(capsys, "scoer")
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1
-    assert "'scoer'" in err and "score" in err
+    assert "'scoer'" in err and "did you mean score?" in err
 
 
 def test_an_unknown_option_is_a_usage_error_in_one_line(capsys: pytest.CaptureFixture[str]):

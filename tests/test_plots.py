@@ -1,5 +1,7 @@
 """Figures for notebooks: what is drawn are the rows' own numbers, on the axes that were given."""
 
+import dataclasses
+
 import matplotlib as mpl
 import numpy as np
 import pytest
@@ -94,13 +96,43 @@ def test_a_legend_covers_neither_what_is_drawn_nor_the_axis_and_stays_on_the_fig
     assert legend.x1 <= figure.bbox.x1
 
 
+def test_in_a_layout_of_ones_own_a_legend_stays_within_the_axes(results):
+    figure, (left, right) = pyplot.subplots(2)
+    plot_frontier(results, store=STORES[1], ax=left)
+    figure.canvas.draw()
+    legend = left.get_legend().get_window_extent()
+    assert legend.y0 >= left.get_window_extent().y0
+    assert not right.lines
+
+
+def test_the_models_own_gate_is_drawn_whatever_its_area(results):
+    labels = [line.get_label() for line in plot_frontier(results, store=STORES[1]).lines]
+    assert "native" in labels
+    signals = [row for row in results.scores if row.metric == "area" and row.store == STORES[1]]
+    assert len(labels) < len(signals)
+
+
+def test_scores_alone_have_no_regret_to_plot(results):
+    scores = dataclasses.replace(results, diagnosis=[])
+    for plot in (plot_regret, plot_attribution):
+        with pytest.raises(ConfigError, match=r"to plot; give those of diagnose$"):
+            plot(scores)
+
+
+def test_without_a_reference_no_trajectory_part_is_named(results):
+    rows = [row for row in results.diagnosis if row.part != "trajectory_regret"]
+    ax = plot_regret(dataclasses.replace(results, diagnosis=rows), store=STORES[1])
+    named = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert named == ["unexposed", "learnable", "misfit"]
+
+
 def test_what_is_not_there_is_said(results):
     with pytest.raises(UnknownNameError, match=r"store to plot 'mano'; existing: mano-fixed"):
         plot_frontier(results, store="mano")
     with pytest.raises(UnknownNameError, match="did you mean entropy"):
         plot_frontier(results, readouts=["entropi"])
     for plot in (plot_frontier, plot_attribution, plot_regret):
-        with pytest.raises(ConfigError, match="give those of score or diagnose"):
+        with pytest.raises(ConfigError, match="to plot; give those of (score or )?diagnose"):
             plot(Results())
 
 

@@ -5,6 +5,7 @@ stdout carries results, stderr carries progress. Exit codes: 0 ok, 1 an error of
 in one line, 2 usage, 130 interrupted.
 """
 
+import difflib
 import errno
 import os
 import shlex
@@ -106,8 +107,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except UnknownCommandError:
         # The library's own message would import every verb to suggest one.
-        verbs = ", ".join(name for name in app if not name.startswith("-"))
-        return _fail(f"unknown command {tokens[0]!r}; the commands are {verbs}", 2)
+        verbs = [name for name in app if not name.startswith("-")]
+        close = difflib.get_close_matches(tokens[0], verbs, 1)
+        meant = f", did you mean {close[0]}?" if close else ";"
+        return _fail(f"unknown command {tokens[0]!r}{meant} the commands are {', '.join(verbs)}", 2)
     except CycloptsError as error:
         return _fail(f"{error} (see trajdiag {tokens[0]} --help)", 2)
     except UsageError as error:

@@ -28,21 +28,23 @@ def plot_frontier(
     with forced exits as circles and the oracle dashed.
 
     `results` are those of `score` or `diagnose`; `store` is the first, `readouts` are the oracle,
-    forced exits and the best five by their area when None. Raises UnknownNameError for a store or a
-    readout that has no frontier, ConfigError where there is none at all and for what is no Results.
+    forced exits, the best five by their area and the model's own gate when None. Raises
+    UnknownNameError for a store or a readout that has no frontier, ConfigError where there is none
+    at all and for what is no Results.
     """
     _require(results, readouts, ax)
     points: dict[str, dict[str, list[FrontierRow]]] = defaultdict(lambda: defaultdict(list))
     for row in results.frontier:
         points[row.store][row.readout].append(row)
-    store = _named("store", store, points)
+    store = _named("store", store, _held(points, "frontier", "score or diagnose"))
     of_store = points[store]
     kinds = {row.readout: row.kind for row in results.readouts if row.store == store}
     if readouts is None:
         ranked = [name for name in results.ranked(store) if name in of_store]
         real = [name for name in ranked if kinds[name] not in (*_LIMITS, "fixed")]
         whole = [name for name in ranked if name == "oracle" or kinds[name] == "fixed"]
-        readouts = [*whole, *real[:_SHOWN]]
+        own = [name for name in real[_SHOWN:] if kinds[name] == "native"]
+        readouts = [*whole, *real[:_SHOWN], *own]
     for name in readouts:
         _named("readout", name, of_store)
     roles = readout_roles(sorted({row.readout for row in results.readouts}))
@@ -60,7 +62,7 @@ def plot_frontier(
             label=name,
         )
     axes.set(xlabel="mean exit depth (loops)", ylabel="accuracy", title=store)
-    _name_below(axes, columns=2)
+    _name(axes)
     return axes
 
 
@@ -79,7 +81,7 @@ def plot_attribution(
     for row in results.diagnosis:
         if row.part in PARTS:
             shares[row.store][row.readout][row.part] = row
-    store = _named("store", store, shares)
+    store = _named("store", store, _held(shares, "shares", "diagnose"))
     ranked = [name for name in results.ranked(store) if name in shares[store]]
     axes = _axes(ax)
     left = [0.0] * len(ranked)
@@ -89,7 +91,7 @@ def plot_attribution(
         left = [start + value for start, value in zip(left, values, strict=True)]
     axes.invert_yaxis()
     axes.set(xlabel="share of test examples", xlim=(0, 1), title=store)
-    _name_below(axes, columns=2)
+    _name(axes)
     return axes
 
 
@@ -113,7 +115,7 @@ def plot_regret(
     for row in results.diagnosis:
         if row.at == "integrated" and row.part in _REGRET:
             parts[row.store][row.readout][row.part] = row.value
-    store = _named("store", store, parts)
+    store = _named("store", store, _held(parts, "regret", "diagnose"))
     of_store = parts[store]
     if readouts is None:
         readouts = [name for name in results.ranked(store) if name in of_store]
@@ -122,6 +124,8 @@ def plot_regret(
     axes = _axes(ax)
     ends = {name: [0.0, 0.0] for name in readouts}
     for part, role in _REGRET.items():
+        if not any(part in of_store[name] for name in readouts):
+            continue  # without a reference there is no trajectory part
         values = [of_store[name].get(part, 0.0) for name in readouts]
         left = [ends[name][value > 0] for name, value in zip(readouts, values, strict=True)]
         label = part.removesuffix("_regret")
@@ -131,7 +135,7 @@ def plot_regret(
     axes.invert_yaxis()
     axes.axvline(0, color="0.3", linewidth=0.8)
     axes.set(xlabel="accuracy lost, averaged over mean-depth budgets", title=store)
-    _name_below(axes, columns=2)
+    _name(axes)
     return axes
 
 
@@ -145,17 +149,21 @@ _SPOKEN: dict[str, str] = {
 }
 
 
-def _name_below(axes: "Axes", *, columns: int) -> None:
-    """A legend under the label of the x axis, where nothing is drawn that it could cover."""
+def _name(axes: "Axes") -> None:
+    """A legend under the label of the x axis, where nothing is drawn that it could cover, if the
+    figure's layout makes room there, else where it covers least."""
     from matplotlib import rcParams
     from matplotlib.transforms import ScaledTranslation
 
     figure = axes.get_figure(root=True)
     assert figure is not None
+    if figure.get_layout_engine() is None:
+        axes.legend(frameon=False, loc="best", fontsize="small")
+        return
     lines = 3.6 * rcParams["font.size"] / 72  # ticks, their labels and the axis's, inches
     axes.legend(
         frameon=False,
-        ncols=columns,
+        ncols=2,
         loc="upper center",
         bbox_to_anchor=(0.5, 0),
         bbox_transform=axes.transAxes + ScaledTranslation(0, -lines, figure.dpi_scale_trans),
@@ -174,10 +182,15 @@ def _require(results: Any, readouts: Any, ax: Any) -> None:
         raise ConfigError(f"ax must be matplotlib's Axes, got {type(ax).__name__}")
 
 
+def _held(found: Mapping[str, Any], what: str, source: str) -> Mapping[str, Any]:
+    """`found`, by store. Raises ConfigError where it is empty."""
+    if not found:
+        raise ConfigError(f"these results hold no {what} to plot; give those of {source}")
+    return found
+
+
 def _named(kind: str, name: str | None, known: Mapping[str, object]) -> str:
     """`name`, or the first of `known` where it is None."""
-    if not known:
-        raise ConfigError("these results hold nothing to plot; give those of score or diagnose")
     if name is None:
         return next(iter(known))
     if name not in known:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,18 @@ def test_score_prints_the_chosen_points_and_saves_them(home, capsys):
         path = home / "readouts" / "one" / f"{name}--risk=0.1-delta=0.05.json"
         assert str(path) in out
         assert f"{load_readout(path).point.threshold:.6g}" in out
+
+
+def test_every_number_and_path_is_there_in_full_on_a_narrow_terminal(home, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    code, out, err = run(capsys, "score one --readouts entropy --target accuracy=0.9")
+    assert (code, err) == (0, "")
+    path = home / "readouts" / "one" / "entropy--accuracy=0.9.json"
+    table, last = out.rsplit("\n", 2)[:2]
+    assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in table.splitlines()) <= 80
+    assert last == f"entropy saved as {path}"
+    assert f"{load_readout(path).point.threshold:.6g}" in table
 
 
 def test_rows_are_the_saved_numbers_best_on_val_first(home, capsys):
@@ -71,7 +84,8 @@ def test_several_stores_make_one_table(home, capsys):
     store_at(home / "stores" / "two.zarr", seed=1)
     code, out, _ = run(capsys, "score one two --readouts entropy --target depth=2.5")
     assert code == 0
-    assert [line.split()[1] for line in out.splitlines() if "entropy" in line] == ["one", "two"]
+    assert [line.split()[1] for line in out.splitlines() if "│ entropy" in line] == ["one", "two"]
+    assert "one: entropy saved as " in out and "two: entropy saved as " in out
 
 
 def test_a_target_out_of_reach_is_a_line_and_the_other_readouts_stand(home, capsys):
@@ -165,6 +179,14 @@ def test_an_option_with_a_part_in_the_objective_is_taken(home, capsys, options):
 def test_a_target_without_meaning_is_an_error_before_anything_is_fitted(home, capsys):
     code, _, err = run(capsys, "fit-gate one --kind linear --target accuracy=95")
     assert (code, err) == (
-        1, "trajdiag: accuracy must be a share above 0, up to 1, got 95.0\n",
+        1, "trajdiag: accuracy must be a share above 0, up to 1, got 95; did you mean 0.95?\n",
     )  # fmt: skip
     assert not (home / "gates").exists()
+
+
+@pytest.mark.parametrize(("target", "meant"), [("accuracy=95", "0.95"), ("risk=2", "0.02")])
+def test_percent_is_no_share(home, capsys, target: str, meant: str):
+    code, out, err = run(capsys, f"score one --target {target}")
+    assert (code, out) == (1, "")
+    assert err.endswith(f"did you mean {meant}?\n")
+    assert len(err.splitlines()) == 1

@@ -72,7 +72,9 @@ def deploy(
         writer.writeheader()
         writer.writerows({name: csv_field(value) for name, value in row.items()} for row in rows)
     else:
-        print_table(_table(found, config))
+        print_table(_table(found, config), keys=2 if _of_several_stores(found) else 1)
+        for readout in found:
+            sys.stdout.write(f"{_name(readout, found)} saved as {readout.path}\n")
 
 
 def _none_reached(missed: Sequence[NotReachedError], config: TargetConfig) -> NotReachedError:
@@ -126,7 +128,7 @@ def _with_bounds(name: str, number: Measured) -> dict[str, float | None]:
 
 
 def _table(found: Sequence[SavedReadout], config: TargetConfig) -> Table:
-    several = len({readout.store for readout in found}) > 1
+    several = _of_several_stores(found)
     store = "" if several else f"{found[0].store}: "
     delta = f", delta {config.delta:g}" if config.target == "risk" else ""
     title = f"{store}{config.target} {config.level:g}{delta}, chosen on val"
@@ -137,10 +139,9 @@ def _table(found: Sequence[SavedReadout], config: TargetConfig) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for heading in ("test depth", "test acc %", "test risk %"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("method")
-    table.add_column("saved as", overflow="fold")
+    table.add_column("method", no_wrap=True)
     for readout in found:
-        for point, path in _points(readout):
+        for point, _ in _points(readout):
             val, test = point.val, point.test
             table.add_row(
                 *([escape(readout.store)] if several else []),
@@ -149,9 +150,17 @@ def _table(found: Sequence[SavedReadout], config: TargetConfig) -> Table:
                 *(_cell(val.depth, 1), _cell(val.accuracy, 100), _cell(val.risk, 100)),
                 *(_cell(test.depth, 1), _cell(test.accuracy, 100), _cell(test.risk, 100)),
                 point.method,
-                "-" if path is None else escape(path),
             )
     return table
+
+
+def _of_several_stores(found: Sequence[SavedReadout]) -> bool:
+    return len({readout.store for readout in found}) > 1
+
+
+def _name(readout: SavedReadout, found: Sequence[SavedReadout]) -> str:
+    """As it is told from the others."""
+    return f"{readout.store}: {readout.name}" if _of_several_stores(found) else readout.name
 
 
 def _cell(number: Measured, factor: int) -> str:

@@ -20,6 +20,7 @@ def list_names(
 ) -> None:
     """List models, tasks, readouts, stores or gates, a line each."""
     table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)  # what is to be typed
     for row in _LISTS[kind](cache_dir):
         table.add_row(*map(escape, row))
     if table.rows:

@@ -126,6 +126,14 @@ class SavedReadout:
         first = max(self.first_loop, self.min_depth)
         return exit_depth(values, self.point.threshold, self.direction, first)
 
+    def __repr__(self) -> str:
+        threshold = "never leaves" if self.point.never_leaves else f"{self.point.threshold:.6g}"
+        return (
+            f"SavedReadout({self.name} on {self.store}, {self.target} {self.level:g}: threshold "
+            f"{threshold}, test depth {self.point.test.depth.value:.2f}, test accuracy "
+            f"{self.point.test.accuracy.value:.4f})"
+        )
+
     def _repr_html_(self) -> str:
         """What a notebook shows: the rule, and what it does on val and on test."""
         point = self.point

@@ -59,11 +59,15 @@ class TargetConfig:
                 f"{' and '.join(given) or 'none'}"
             )
         if self.accuracy is not None and not 0 < self.accuracy <= 1:
-            raise ConfigError(f"accuracy must be a share above 0, up to 1, got {self.accuracy}")
+            percent = f"; did you mean {self.accuracy / 100:g}?" * (1 < self.accuracy <= 100)
+            raise ConfigError(
+                f"accuracy must be a share above 0, up to 1, got {self.accuracy:g}{percent}"
+            )
         if self.depth is not None and not 1 <= self.depth < math.inf:
             raise ConfigError(f"depth must be at least 1 loop, got {self.depth}")
         if self.risk is not None and not 0 < self.risk < 1:
-            raise ConfigError(f"risk must be a share between 0 and 1, got {self.risk}")
+            percent = f"; did you mean {self.risk / 100:g}?" * (1 <= self.risk < 100)
+            raise ConfigError(f"risk must be a share between 0 and 1, got {self.risk:g}{percent}")
         if not 0 < self.delta < 1:
             raise ConfigError(f"delta must be a chance between 0 and 1, got {self.delta}")
         if self.min_depth < 1:

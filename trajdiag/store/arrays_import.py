@@ -154,11 +154,20 @@ def _named(path: Path, arrays: Mapping[str, Any], config: ImportConfig) -> dict[
     return {new: arrays[old] for new, old in found.items()}
 
 
+_OFTEN = {
+    **dict.fromkeys(("states", "hidden_states", "embeddings", "activations"), "hidden"),
+    **dict.fromkeys(("labels", "label", "y", "answer", "answers", "targets"), "target"),
+    **dict.fromkeys(("scores", "predictions", "outputs"), "logits"),
+}
+"""Other names that people give to these arrays."""
+
+
 def _likely(name: str, found: Mapping[str, str]) -> str | None:
     """What an array of an unknown name probably is, of what was not found."""
     free = [known for known in (*NEEDED, *OPTIONAL) if known not in found]
     free += [_GATE_TOO] if GATE in free else []
-    close = difflib.get_close_matches(_last_part(name).lower(), free, 1)
+    called = _last_part(name).lower()
+    close = difflib.get_close_matches(_OFTEN.get(called, called), free, 1)
     return close[0] if close else None
 
 

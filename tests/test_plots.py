@@ -132,7 +132,7 @@ def test_what_is_not_there_is_said(results):
     with pytest.raises(UnknownNameError, match="did you mean entropy"):
         plot_frontier(results, readouts=["entropi"])
     for plot in (plot_frontier, plot_attribution, plot_regret):
-        with pytest.raises(ConfigError, match="to plot; give those of (score or )?diagnose"):
+        with pytest.raises(ConfigError, match=r"to plot; give those of (score or )?diagnose"):
             plot(Results())
 
 

@@ -53,6 +53,20 @@ _HOMES = {
     "train_config": ("trajdiag.training.config", "train_config"),
 }
 
+_CONFIGS = {
+    "choose_threshold": ("trajdiag.deployment.targets", "TargetConfig"),
+    "diagnose": ("trajdiag.diagnosis.diagnosing", "DiagnoseConfig"),
+    "extract": ("trajdiag.extraction.config", "ExtractConfig"),
+    "fit_gate": ("trajdiag.gates.config", "FitGateConfig"),
+    "generate": ("trajdiag.latency.generation", "GenerateConfig"),
+    "import_arrays": ("trajdiag.store.arrays_import", "ImportConfig"),
+    "measure_latency": ("trajdiag.latency.config", "LatencyConfig"),
+    "report": ("trajdiag.diagnosis.diagnosing", "DiagnoseConfig"),
+    "score": ("trajdiag.scoring.stores", "ScoreConfig"),
+    "train_config": ("trajdiag.training.config", "TrainConfig"),
+}
+"""The config whose fields are the options of a function, which `help` shows."""
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -86,6 +100,11 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'trajdiag' has no attribute {name!r}")
     module, attribute = _HOMES[name]
     value = getattr(importlib.import_module(module), attribute)
+    if name in _CONFIGS:
+        home, config = _CONFIGS[name]
+        shown = importlib.import_module("trajdiag.option_docs").show_options
+        config = getattr(importlib.import_module(home), config)
+        shown(value, config, defaults=name != "train_config")  # a preset has its own
     globals()[name] = value
     return value
 

@@ -72,7 +72,7 @@ def test_the_commands_run_in_the_order_in_which_they_stand(
         printed[command] = out
     report = Path(printed["trajdiag report mano-fixed-uniform mano-joint-linear"].strip())
     assert (tmp_path / report).name == "report.html" and (tmp_path / report).is_file()
-    scores = json.loads(printed["trajdiag score --json > scores.json"])["scores"]
+    scores = json.loads(printed["trajdiag score mano-joint-linear --json > scores.json"])["scores"]
     assert {"native", "mlp-ponder", "linear-any-later", "entropy", "oracle"} <= {
         row["readout"] for row in scores
     }

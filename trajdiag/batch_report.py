@@ -56,6 +56,7 @@ def report(
     latency = _latency(compared, cache_dir, progress)
     results = diagnose(opened, reference, command=command, progress=progress, **options)
     results = dataclasses.replace(results, latency=latency)
+    progress(f"writing the report to {visible(os.fspath(output))}")
     for sentence in results.verdict:
         progress(visible(sentence))
     page = write_report(results, output, title) / "report.html"

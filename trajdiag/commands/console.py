@@ -3,6 +3,7 @@ limits them, else in pieces; progress on stderr."""
 
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.measure import Measurement
@@ -10,6 +11,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from trajdiag.cachedir import find_store
+
+if TYPE_CHECKING:
+    from trajdiag.store.reader import Store
 
 _UNLIMITED = 10_000
 """Columns; in a pipe or a file nothing is cut or wrapped."""
@@ -69,6 +73,16 @@ def say_store(stores: Sequence[str], cache_dir: str | None) -> None:
     """Where no store was named, which one is meant."""
     if not stores:
         to_stderr(f"newest complete store: {find_store(None, cache_dir)}")
+
+
+def say_contents(store: "Store") -> None:
+    """What shows at a glance whether a store holds what was meant."""
+    counts = ", ".join(f"{split} {len(store.rows(split)):,}" for split in store.splits)
+    accuracy = " ".join(f"{100 * share:.1f}" for share in store.correct().mean(0))
+    to_stderr(
+        f"{counts}; {store.loops} loops, d_model {store.d_model}, {store.classes} classes; "
+        f"accuracy by loop, %: {accuracy}"
+    )
 
 
 def to_stderr(line: str) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from trajdiag.commands.console import to_stderr
+from trajdiag.commands.console import say_contents, to_stderr
 from trajdiag.extraction.config import ExtractConfig
 from trajdiag.extraction.freeze import extract as extract_store
 
@@ -23,4 +23,6 @@ def extract(config: Annotated[ExtractConfig, Parameter(name="*")]) -> None:
     options["task_options"] = {k.replace("-", "_"): v for k, v in config.task_options.items()}
     with contextlib.redirect_stdout(sys.stderr):  # on which Ray, and a model of yours, may print
         store = extract_store(model, task, progress=to_stderr, **options)
+    if store.record.complete:
+        say_contents(store)
     print(store.location)

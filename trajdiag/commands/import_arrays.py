@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from trajdiag.commands.console import to_stderr
+from trajdiag.commands.console import say_contents, to_stderr
 from trajdiag.store.arrays_import import ImportConfig
 from trajdiag.store.arrays_import import import_arrays as import_file
 from trajdiag.store.reader import Store
@@ -35,22 +35,12 @@ def import_arrays(
     """
     given = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
     store = import_file(file, progress=to_stderr, **given)
-    _say_what_is_in_it(store)
+    say_contents(store)
     words = ["trajdiag", _next(store), options.store or store.name]
     if options.cache_dir is not None:
         words += ["--cache-dir", options.cache_dir]
     to_stderr(f"next: {shlex.join(words)}")
     print(store.location)
-
-
-def _say_what_is_in_it(store: Store) -> None:
-    """What shows at a glance whether axes and targets are what was meant."""
-    counts = ", ".join(f"{split} {len(store.rows(split)):,}" for split in store.splits)
-    accuracy = " ".join(f"{100 * share:.1f}" for share in store.correct().mean(0))
-    to_stderr(
-        f"{counts}; {store.loops} loops, d_model {store.d_model}, {store.classes} classes; "
-        f"accuracy by loop, %: {accuracy}"
-    )
 
 
 def _next(store: Store) -> str:

@@ -104,6 +104,7 @@ def diagnose(
         )
 
     scored = score_stores(opened, config, fit, alike)
+    progress("scored; now regret, comparisons, signal quality and findings")
     references = _references(scored, wanted, alike)
     pairs = [(s, references.get(s.name)) for s in scored]
     spans = config.spans

@@ -15,6 +15,8 @@ from studies.tables import best_signal
 
 AGREES, DISAGREES, OPEN, NOTHING = "agrees", "disagrees", "cannot tell", "no numbers"
 VERDICTS = (AGREES, DISAGREES, OPEN, NOTHING)
+Place = tuple[str | None, str, str]
+"""Setting, readout and metric of a number."""
 MARGIN = 0.01
 """Areas that differ by less than this are as good as the same."""
 
@@ -78,13 +80,21 @@ def claims_table(told: Sequence[Told]) -> str:
     )
 
 
-def _told(
-    ledger: Ledger, claim: str, low: tuple[str | None, str, str], high: tuple[str | None, str, str]
-) -> Told:
-    """That the first number is below the second."""
-    numbers = f"{ledger.text(*low)} against {ledger.text(*high)}"
-    verdict = compared(ledger.number(*low), ledger.number(*high))
-    return _weighed(ledger, claim, numbers, verdict, low[0], high[0])
+def _below(ledger: Ledger, claim: str, first: Place, second: Place) -> Told:
+    """That the number named first is below the second."""
+    verdict = compared(ledger.number(*first), ledger.number(*second))
+    return _against(ledger, claim, first, second, verdict)
+
+
+def _above(ledger: Ledger, claim: str, first: Place, second: Place) -> Told:
+    """That the number named first is above the second."""
+    verdict = compared(ledger.number(*second), ledger.number(*first))
+    return _against(ledger, claim, first, second, verdict)
+
+
+def _against(ledger: Ledger, claim: str, first: Place, second: Place, verdict: str) -> Told:
+    numbers = f"{ledger.text(*first)} against {ledger.text(*second)}"
+    return _weighed(ledger, claim, numbers, verdict, first[0], second[0])
 
 
 def _weighed(ledger: Ledger, claim: str, numbers: str, verdict: str, *keys: str | None) -> Told:
@@ -101,7 +111,7 @@ def _of_depth(ledger: Ledger) -> list[Told]:
     for target in (95, 98):
         at = f"depth@{target}"
         found.append(
-            _told(
+            _below(
                 ledger,
                 f"fixed uniform: confidence needs fewer loops to {target}% than a fixed depth",
                 (uniform, signal, at),
@@ -109,7 +119,7 @@ def _of_depth(ledger: Ledger) -> list[Told]:
             )
         )
     found.append(
-        _told(
+        _below(
             ledger,
             "confidence needs fewer loops to 95% on fixed geometric 0.3 than on fixed uniform",
             (geometric, other, "depth@95"),
@@ -128,15 +138,15 @@ def _of_joint(ledger: Ledger) -> list[Told]:
             own = ledger.best_beta("mano", gate, prior)
             what = f"the {name} gate trained jointly ({prior})"
             found.append(
-                _told(
+                _above(
                     ledger,
                     f"{what} needs more loops to 95% than confidence on the fixed prior",
-                    (key, signal, "depth@95"),
                     (own, "native", "depth@95"),
+                    (key, signal, "depth@95"),
                 )
             )
             found.append(
-                _told(
+                _below(
                     ledger,
                     f"{what} has the smaller area than confidence on the fixed prior",
                     (own, "native", "area"),
@@ -151,14 +161,14 @@ def _of_ordering(ledger: Ledger) -> list[Told]:
     for training in ORDERING:
         key = f"mano/{training}"
         found.append(
-            _told(
+            _above(
                 ledger,
                 f"{ledger.label(key)}: entropy orders inputs by difficulty better than hidden "
                 "displacement"
                 if key in ledger.study["settings"]
                 else training,
-                (key, "hidden_displacement", "ordering"),
                 (key, "entropy", "ordering"),
+                (key, "hidden_displacement", "ordering"),
             )
         )
     return found
@@ -169,7 +179,7 @@ def _of_states(ledger: Ledger) -> list[Told]:
     last = f"accuracy@loop={ledger.loops('mano')}"
     for lam in (0.5, 0.7):
         found.append(
-            _told(
+            _below(
                 ledger,
                 f"fixed geometric {lam:g}: later states are worse than with 0.3 (last loop, %)",
                 (f"mano/fixed-geometric-{lam:g}", "fixed", last),
@@ -201,12 +211,12 @@ def _of_frozen(ledger: Ledger) -> list[Told]:
         for prior, fixed in (("uniform", UNIFORM), ("geometric", GEOMETRIC)):
             own, fresh = f"mano/{gate}-{prior}-b0.1", f"{gate}-ponder"
             found.append(
-                _told(
+                _above(
                     ledger,
                     f"a fresh {name} gate does better on the frozen fixed {prior} trajectory than "
                     "the gate trained along does on its own (area, %)",
-                    (own, "native", "area"),
                     (f"mano/{fixed}", fresh, "area"),
+                    (own, "native", "area"),
                 )
             )
             found.append(
@@ -222,12 +232,12 @@ def _of_frozen(ledger: Ledger) -> list[Told]:
     for gate in ("linear", "mlp"):
         key = f"mano/{UNIFORM}"
         found.append(
-            _told(
+            _above(
                 ledger,
                 f"PonderNet's objective beats marginal utility ({gate}, frozen fixed uniform, "
                 "area, %)",
-                (key, f"{gate}-next", "area"),
                 (key, f"{gate}-ponder", "area"),
+                (key, f"{gate}-next", "area"),
             )
         )
     return found
@@ -236,12 +246,12 @@ def _of_frozen(ledger: Ledger) -> list[Told]:
 def _of_parity(ledger: Ledger) -> list[Told]:
     base = ("parity/fixed-uniform", "top1", "depth@final")
     return [
-        _told(
+        _above(
             ledger,
             f"parity: the {name} gate trained jointly (uniform) needs more loops than top-1 "
             "confidence on fixed uniform",
-            base,
             (f"parity/{gate}-uniform-b0.1", "native", "depth@final"),
+            base,
         )
         for gate, name in (("linear", "linear"), ("mlp", "MLP"))
     ]

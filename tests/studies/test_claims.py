@@ -1,5 +1,7 @@
 """The words for a claim follow from the numbers."""
 
+import re
+
 import pytest
 from studies.claims import AGREES, DISAGREES, NOTHING, OPEN, close, compared, counted, weigh
 from studies.ledger import Ledger, Number
@@ -80,3 +82,18 @@ def test_models_at_chance_say_nothing():
     told = weigh(Ledger(planted))
     found = next(each for each in told if each.claim == UNIFORM)
     assert found.verdict == NOTHING and found.numbers.endswith("not learned")
+
+
+@pytest.mark.parametrize(
+    ("claim", "numbers"),
+    [
+        (UNIFORM, r"2\.00 .* against 4\.00 "),
+        ("(uniform) needs more loops to 95% than confidence", r"not reached.* against 2\.00 "),
+        ("(uniform) has the smaller area than confidence", r"8\d\.\d .* against 9\d\.\d "),
+        ("fixed uniform: entropy orders inputs by difficulty", r"0\.90 .* against 0\.40 "),
+    ],
+)
+def test_the_number_that_is_named_first_stands_first(claim, numbers):
+    found = [each.numbers for each in weigh(Ledger(study())) if claim in each.claim]
+    assert found
+    assert all(re.match(numbers, text) for text in found), found

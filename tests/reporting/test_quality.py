@@ -13,6 +13,7 @@ from trajdiag.reporting.canvas import style
 from trajdiag.reporting.figures import draw_figures
 from trajdiag.reporting.html import render_html
 from trajdiag.reporting.markdown import render_markdown
+from trajdiag.reporting.numerals import MISSING
 from trajdiag.reporting.reliability_figure import reliability_figure
 
 STORES = ["mano-fixed-uniform", "mano-joint-linear"]
@@ -137,3 +138,10 @@ def test_a_target_reached_on_val_and_missed_on_test_has_its_test_accuracy_beside
     ]
     table = tables.scoreboard(board(dataclasses.replace(results, scores=rows)), depth.store)
     assert table.rows[0][1].notes == notes
+
+
+def test_what_a_store_lacks_is_a_dash_beside_stores_that_have_it(results):
+    table = tables.summary(board(results))
+    native = table.head.index("Native gate, loops")
+    assert [row[native].text != MISSING for row in table.rows] == [False, True]
+    assert all(cell.text for row in table.rows for cell in row)

@@ -57,10 +57,12 @@ def summary(board: Board) -> Table:
         row = [Cell(text=visible(store)), _final_accuracy(board, store)]
         for kind in kinds:
             name = next((name for name in ranked if board.kind(name) == kind), None)
-            cell = score_cell(
-                board.score(store, name, "depth@final") if name else None, "depth@final"
+            found = board.score(store, name, "depth@final") if name else None
+            row.append(
+                _with_readout(board, name, score_cell(found, "depth@final"))
+                if name and found
+                else Cell(text=MISSING)
             )
-            row.append(_with_readout(board, name, cell) if name else cell)
         never = next(
             (parts["trajectory"] for (s, _), parts in board.shares.items() if s == store), None
         )
@@ -183,7 +185,7 @@ def _final_accuracy(board: Board, store: str) -> Cell:
         (row for (s, _, m), row in board.scores.items() if s == store and m == "final_accuracy"),
         None,
     )
-    return score_cell(row, "final_accuracy")
+    return score_cell(row, "final_accuracy") if row else Cell(text=MISSING)
 
 
 def _with_readout(board: Board, readout: str, cell: Cell) -> Cell:

@@ -379,3 +379,48 @@ def test_examples_are_filtered_by_verdict_and_unfold_without_javascript(tab):
             plain.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
         assert plain.run(f"document.querySelector('{fold}').open") is True
     assert plain.run("document.querySelector('.example table').getBoundingClientRect().height") > 40
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory):
+    """A page of one store."""
+    results = planted_results(STORES[1:], examples=300)
+    return write_report(results, tmp_path_factory.mktemp("one") / "r") / "report.html"
+
+
+ALONE = """['frontier', 'accuracy'].map(name => {
+  const shown = [...document.querySelectorAll(`#figure-${name} svg.panel`)]
+    .filter(s => s.checkVisibility());
+  const text = shown[0].querySelector('text');
+  return [shown.length, shown[0].getBoundingClientRect().width,
+    parseFloat(getComputedStyle(text).fontSize) * shown[0].getScreenCTM().a]; })"""
+
+
+def test_a_panel_by_itself_is_drawn_larger_at_a_desk_and_its_text_keeps_its_size(tab, one, page):
+    desk, phone = (tab(one, width=width) for width in (DESK, PHONE))
+    before = tab(page, width=DESK).run(ALONE)
+    for (drawn, wide, size), (_, many, of_many) in zip(desk.run(ALONE), before, strict=True):
+        assert drawn == 1
+        assert many < 450 < wide <= 720
+        assert size >= 0.95 * of_many
+    for drawn, wide, size in phone.run(ALONE):
+        assert drawn == 1
+        assert wide <= PHONE
+        assert size >= 10
+    assert phone.run("document.documentElement.scrollWidth") == PHONE
+    assert desk.run(CUT_OFF) == phone.run(CUT_OFF) == []
+
+
+@pytest.mark.parametrize(("width", "columns"), [(DESK, 2), (PHONE, 1)])
+def test_findings_fill_the_width_of_a_desk_in_the_order_of_their_severity(
+    tab, tmp_path, width, columns
+):
+    results = planted_results(STORES, examples=60)
+    results.findings.extend(3 * results.findings)
+    shown = tab(write_report(results, tmp_path / "r") / "report.html", width=width)
+    places = shown.run(
+        "[...document.querySelectorAll('.findings li')].map(li => {"
+        "const box = li.getBoundingClientRect(); return [box.x, box.y]; })"
+    )
+    assert len({x for x, _ in places}) == columns
+    assert places == sorted(places)

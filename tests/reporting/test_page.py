@@ -12,12 +12,14 @@ from matplotlib.textpath import TextPath
 from tests.reporting.planted import planted_results
 from trajdiag.reporting import tables
 from trajdiag.reporting.board import board
-from trajdiag.reporting.canvas import style
-from trajdiag.reporting.figures import draw_figures, signal_figure
+from trajdiag.reporting.canvas import blank, floor, percent_ticks, style
+from trajdiag.reporting.curves import TICKS
+from trajdiag.reporting.difficulty_figures import accuracy_figure
+from trajdiag.reporting.figures import draw_figures, frontier_figure, signal_figure
 from trajdiag.reporting.folder import FIGURES
 from trajdiag.reporting.html import render_html
 from trajdiag.reporting.svg import NARROW
-from trajdiag.results import ROW_TYPES, Results
+from trajdiag.results import ROW_TYPES, ProfileRow, Results
 
 VOID = {"meta", "link", "br", "hr", "img", "input", "wbr"}
 HOSTILE = "<script>alert('x')</script> \"q\" & |`$x_1$ \u202egnp.exe\n"
@@ -238,3 +240,78 @@ def renamed(value, name: str):
         fields = {f.name: renamed(getattr(value, f.name), name) for f in dataclasses.fields(value)}
         return dataclasses.replace(value, **fields)
     return value
+
+
+def of_tasks(results: Results, tasks: dict[str, dict]) -> Results:
+    stores = [dataclasses.replace(row, task=tasks[row.store]) for row in results.stores]
+    return dataclasses.replace(results, stores=stores)
+
+
+def lows(results: Results) -> list[float]:
+    """Where the accuracy axis of each store's frontier begins."""
+    with style():
+        panels = frontier_figure(board(results)).panels
+    return [float(re.findall(r'data-plot="([^"]*)"', p.data)[0].split()[5]) for p in panels]
+
+
+def test_stores_of_one_task_share_a_range_of_accuracy_and_those_of_others_have_their_own():
+    names = ["low", "joint", "high"]
+    results = planted_results(names, examples=400)
+    shift = {"low": 0.0, "joint": 0.2, "high": 1.0}
+    rows = [
+        dataclasses.replace(r, accuracy=r.accuracy + shift[r.store] * (1 - r.accuracy) * 0.9)
+        for r in results.frontier
+    ]
+    results = dataclasses.replace(results, frontier=rows)
+    mano, parity = results.stores[0].task, {"name": "parity", "parameters": {"seed": 1}}
+    own = [lows(of_tasks(results, {n: {"name": n} for n in names}))[i] for i in range(3)]
+    assert own[0] < own[2]
+    tasks = {"low": mano, "joint": parity, "high": parity | {"parameters": {"seed": 2}}}
+    assert lows(of_tasks(results, tasks)) == [own[0], min(own[1:]), min(own[1:])]
+    assert lows(results) == [min(own)] * 3
+    unknown = {name: {"name": "arrays", "parameters": {}} for name in names}
+    assert lows(of_tasks(results, unknown)) == own
+
+
+def test_the_axis_of_a_frontier_begins_at_a_tick_that_is_below_what_it_shows():
+    for least in [n / 200 for n in range(1, 200)]:
+        low = floor(least, TICKS)
+        canvas = blank(300, 200, left=0, right=0, top=0, bottom=0)
+        percent_ticks(canvas.yaxis, low, 1.0, TICKS)
+        places = canvas.get_yticks()
+        assert low < least
+        assert (places[0], places[-1]) == pytest.approx((low, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("shares", "spread", "framed"),
+    [
+        ([0.20, 0.80, 0.95, 0.95], 0.02, 2),
+        ([0.99, 0.99, 0.99, 0.99], 0.01, 0),
+        ([0.90, 0.93, 0.92, 0.92], 0.04, None),  # cannot be told from loop 1
+        ([0.01, 0.07, 0.04, 0.04], 0.04, None),
+        ([0.16, 0.15, 0.15, 0.14], 0.04, None),  # of seven classes: guessing
+    ],
+)
+def test_a_loop_is_framed_where_the_best_is_clearly_above_guessing_and_loop_1(
+    shares, spread, framed
+):
+    results = planted_results(["mano"], examples=60)
+    results.profile[:] = [
+        ProfileRow(
+            store="mano",
+            readout=None,
+            quantity="accuracy",
+            loop=loop,
+            difficulty=1.0,
+            value=share,
+            n=100,
+            low=share - spread,
+            high=share + spread,
+        )
+        for loop, share in enumerate(shares, 1)
+    ]
+    (panel,) = accuracy_figure(board(results)).panels
+    frames = re.findall(r'<path d="M([\d.]+) [^"]*" class="s-[^"]*" fill="none"', panel.body)
+    cell = float(panel.data.split('"')[1].split()[2])
+    assert [int((float(x) - 36) / cell) for x in frames] == ([] if framed is None else [framed])

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from trajdiag.reporting.names import FAMILIES
 from trajdiag.reporting.palette import PARTS, Role, readout_roles
@@ -28,6 +29,8 @@ compares them."""
 MANY, DRAWN = 40, 12
 """Of more stores than `MANY` a report draws the first `DRAWN`; the others have their scoreboards
 and their rows in the tables of all stores."""
+_ARRAYS = "arrays"
+"""The name of a task that nobody knows: the store was made of arrays."""
 APART = (ORACLE, "bound")
 """The kinds that nobody can deploy as they stand: shown beside the readouts, not among them."""
 
@@ -89,6 +92,16 @@ class Board:
     def kind(self, readout: str) -> str:
         """signal, native, variant, gate, fixed, bound or oracle."""
         return self._kinds.get(readout, "signal")
+
+    def beside(self, store: str) -> list[str]:
+        """The stores of the same task, this one among them; of a task that nobody knows, this one
+        alone."""
+        task = self.stores[store].task
+        if task.get("name") in (None, _ARRAYS):
+            return [store]
+        return [
+            name for name, row in self.stores.items() if _kind(row) == _kind(self.stores[store])
+        ]
 
     @property
     def by_difficulty(self) -> bool:
@@ -249,3 +262,10 @@ def board(results: Results) -> Board:
 
 
 _WHOLE = {"unexposed", "learnable", "misfit", "regret"}
+
+
+def _kind(row: StoreRow) -> tuple[str, Any, int]:
+    """What stores of one task share: it, but for its seeds."""
+    parameters = row.task.get("parameters") or {}
+    kept = {key: value for key, value in parameters.items() if key not in ("seed", "seeds")}
+    return str(row.task.get("name")), kept, row.classes

@@ -83,8 +83,20 @@ def loop_axis(ax: Axes, last: int, pad: float = 0.0) -> None:
 
 def percent_ticks(axis: Any, low: float, high: float, most: int) -> None:
     """At most about `most` round percentages on an axis of shares."""
-    steps = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5)
-    step = next((s for s in steps if (high - low) / s <= most), 0.5)
+    step = _step(low, high, most)
     places = np.arange(np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9) + 1) * step
     decimals = 0 if step >= 0.01 else 1
     axis.set_ticks(places, [f"{percent(float(p), decimals)}%" for p in places])
+
+
+def floor(least: float, most: int) -> float:
+    """Where an axis up to 1 that shows the share `least` begins: at a tenth below it that
+    `percent_ticks` would name, so that the axis says from where it goes."""
+    low = max(0.0, float(np.floor(10 * least - 0.2) / 10))
+    step = _step(low, 1.0, most)
+    return float(np.floor(low / step + 1e-9) * step)
+
+
+def _step(low: float, high: float, most: int) -> float:
+    steps = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5)
+    return next((s for s in steps if (high - low) / s <= most), 0.5)

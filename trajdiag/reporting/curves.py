@@ -11,7 +11,10 @@ from trajdiag.reporting.difficulty_grid import Grid
 from trajdiag.reporting.frontier_key import Entry, draw_key, framed
 from trajdiag.reporting.numerals import tick
 from trajdiag.reporting.palette import Dash, Role, light
+from trajdiag.reporting.svg import WIDTH
 
+TICKS = 4
+"""Of accuracy on a frontier, about."""
 DASHED: Dash = (0, (2, 2))
 """The line style of limits, whatever their colour."""
 
@@ -45,19 +48,20 @@ def frontier(
     last: int,
     low: float,
     tall: float,
+    wide: float = WIDTH,
 ) -> Axes:
     """Accuracy, from `low` on, against mean depth, up to loop `last`: every threshold of every
     readout, forced exits, and dashed the `limits` that no readout at hand reaches; the axes are
-    `tall` px, and the names lie below them."""
+    `tall` px on a canvas of `wide` px, and the names lie below them."""
     entries = _entries(curves, fixed, limits)
-    ax = framed(tall, len(entries))
+    ax = framed(wide, tall, len(entries))
     ax.set_ylim(low, 1.0)
     ax.grid(axis="y", color=light("faint"), linewidth=0.8)
     ax.set_axisbelow(True)
     ax.spines.left.set_visible(False)
     ax.tick_params(axis="y", length=0)
     loop_axis(ax, last)
-    percent_ticks(ax.yaxis, low, 1.0, 4)
+    percent_ticks(ax.yaxis, low, 1.0, TICKS)
     for curve in limits:
         ax.plot(
             curve.depth,

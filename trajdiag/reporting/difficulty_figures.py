@@ -1,5 +1,6 @@
 """The figures by difficulty: accuracy of each loop, signals, and where examples leave."""
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
@@ -13,7 +14,7 @@ from trajdiag.reporting.heat import Heat, heat_panel
 from trajdiag.reporting.names import readout_label, shortened, visible
 from trajdiag.reporting.numerals import loops, percent, plain
 from trajdiag.reporting.palette import PAGE
-from trajdiag.reporting.svg import NARROW, WIDTH, Figure, Panel, Row
+from trajdiag.reporting.svg import LARGE, NARROW, WIDTH, Figure, Panel, Row
 
 
 def accuracy_figure(board: Board) -> Figure:
@@ -23,7 +24,6 @@ def accuracy_figure(board: Board) -> Figure:
         if (store, None, "accuracy") not in board.profile:
             continue
         grid = difficulty_grid(board, store, None, "accuracy")
-        shares = np.nan_to_num(grid.values, nan=-1.0)
         heat = Heat(
             shares=grid.values,
             difficulties=grid.difficulties,
@@ -31,11 +31,16 @@ def accuracy_figure(board: Board) -> Figure:
             width=WIDTH,
             left=36,
             right=12,
-            outlined=[int(np.argmax(row >= np.max(row) - 0.01)) for row in shares],
+            outlined=_enough(grid, 1 / board.stores[store].classes),
             cells=grid.texts(_percentage),
         )
         alt = "accuracy by loop, %; " + grid.by_row(lambda v: percent(v, 0))
-        panels.append(heat_panel(heat, name=f"accuracy-{store}", title=visible(store), alt=alt))
+        panel = heat_panel(heat, name=f"accuracy-{store}", title=visible(store), alt=alt)
+        if len(board.drawn) == 1:
+            wide = dataclasses.replace(heat, width=LARGE)
+            large = heat_panel(wide, name=f"accuracy-{store}-large", title=panel.title, alt=alt)
+            panel = dataclasses.replace(panel, large=large)
+        panels.append(panel)
     return Figure(
         name="accuracy",
         title="Accuracy by loop and difficulty, %" if levels else "Accuracy by loop, %",
@@ -47,7 +52,8 @@ def accuracy_figure(board: Board) -> Figure:
             if levels
             else "best."
         )
-        + board.undrawn,
+        + " No frame is drawn where the best is not clearly above guessing, or is a later loop "
+        "that is not clearly above loop 1." + board.undrawn,
         rows=(Row(title="", panels=tuple(panels)),),
         tables=("profile",),
     )
@@ -127,6 +133,23 @@ def exits_figure(board: Board) -> Figure:
         columns=max(3, len(board.featured())),
         tables=("profile",),
     )
+
+
+def _enough(grid: Grid, chance: float) -> list[int | None]:
+    """In each row the first column within a point of its best; none where the best is less than
+    half above `chance` and its interval holds that, or where a later column's best has an interval
+    that meets the first's."""
+    found: list[int | None] = []
+    low = np.where(np.isfinite(grid.low), grid.low, grid.values)
+    high = np.where(np.isfinite(grid.high), grid.high, grid.values)
+    for row, shares in enumerate(np.nan_to_num(grid.values, nan=-1.0)):
+        best = int(np.argmax(shares))
+        column = int(np.argmax(shares >= shares[best] - 0.01))
+        # Of two distinct inputs that are always right the interval still holds a chance of 1/2.
+        guessed = low[row, best] <= chance and shares[best] < 1.5 * chance
+        later = column > 0 and low[row, best] <= high[row, 0]
+        found.append(None if guessed or later or shares[best] < 0 else column)
+    return found
 
 
 def _known(grid: Grid, row: int) -> list[Known]:

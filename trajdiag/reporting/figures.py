@@ -1,20 +1,24 @@
 """The report's figures: which numbers go into which panel, with a text for who does not see
 them."""
 
+import dataclasses
+from collections.abc import Mapping
+from functools import partial
+
 import numpy as np
 
 from trajdiag.reporting import curves
 from trajdiag.reporting.attribution_figure import attribution_figure
 from trajdiag.reporting.axes_svg import Known, panel_of
 from trajdiag.reporting.board import APART, IN_FULL, ORACLE, Board
-from trajdiag.reporting.canvas import style
+from trajdiag.reporting.canvas import floor, style
 from trajdiag.reporting.curves import Curve, Span
 from trajdiag.reporting.difficulty_figures import accuracy_figure, exits_figure, signal_figure
 from trajdiag.reporting.names import readout_label, visible
 from trajdiag.reporting.numerals import loops, percent
 from trajdiag.reporting.regret_figure import regret_figure
 from trajdiag.reporting.reliability_figure import reliability_figure
-from trajdiag.reporting.svg import Figure, Row
+from trajdiag.reporting.svg import LARGE, WIDTH, Figure, Panel, Row
 from trajdiag.results import ScoreRow
 
 _LINE = 0.005
@@ -40,14 +44,7 @@ def frontier_figure(board: Board) -> Figure:
     """One panel a store: the exact frontier of every readout, forced exits, the oracle and the
     learned bound."""
     featured = set(board.featured())
-    shown = [
-        row.accuracy
-        for (_, readout), rows in board.frontier.items()
-        if readout == "fixed"
-        for row in rows
-    ]
-    shown = shown or [row.accuracy for rows in board.frontier.values() for row in rows]
-    low = float(np.floor(10 * min(shown, default=0.0) - 0.2) / 10)
+    lows = {store: _low(board, store) for store in board.drawn}
     panels, beaten = [], False
     for store in board.drawn:
         named = featured | set(board.principals(store))
@@ -61,37 +58,17 @@ def frontier_figure(board: Board) -> Figure:
         if not readouts:
             continue
         drawn = {name: _curve(board, store, name, name in named) for name in readouts}
-        rules = [
-            curve for name, curve in drawn.items() if board.kind(name) not in ("fixed", *APART)
-        ]
-        beaten = beaten or any(_above(rule, drawn.get("bound")) for rule in rules)
-        ax = curves.frontier(
-            rules,
-            drawn.get("fixed"),
-            [drawn[name] for name in (ORACLE, "bound") if name in drawn],
-            last=board.stores[store].loops,
-            low=max(low, 0.0),
-            tall=200,
-        )
+        beaten = beaten or any(_above(rule, drawn.get("bound")) for rule in _rules(board, drawn))
         alt = "accuracy against mean exit depth; at the operating point " + ", ".join(
             f"{curve.label} {percent(curve.chosen[1])}% at {loops(curve.chosen[0])} loops"
             for curve in drawn.values()
             if curve.chosen
         )
-        panels.append(
-            panel_of(
-                ax,
-                name=f"frontier-{store}",
-                title=visible(store),
-                alt=alt,
-                unit=("loops", "%"),
-                known={
-                    curve.label: _known(board, store, name, curve) for name, curve in drawn.items()
-                }
-                if store in board.in_full
-                else {},
-            )
-        )
+        draw = partial(_panel, board, store, drawn, lows[store], alt)
+        panel = draw(f"frontier-{store}", WIDTH, 200)
+        if len(board.drawn) == 1:
+            panel = dataclasses.replace(panel, large=draw(f"frontier-{store}-large", LARGE, 280))
+        panels.append(panel)
     return Figure(
         name="frontier",
         title="Accuracy against mean exit depth",
@@ -107,10 +84,64 @@ def frontier_figure(board: Board) -> Figure:
             if beaten
             else "."
         )
+        + (
+            " Stores of one task share a range of accuracy; other tasks have their own."
+            if len(set(lows.values())) > 1
+            else ""
+        )
         + board.undrawn,
         rows=(Row(title="", panels=tuple(panels)),),
         tables=("frontier", "scores"),
     )
+
+
+def _panel(
+    board: Board,
+    store: str,
+    drawn: Mapping[str, Curve],
+    low: float,
+    alt: str,
+    name: str,
+    wide: float,
+    tall: float,
+) -> Panel:
+    """A store's curves by readout, on a canvas of this width and axes of this height, px."""
+    ax = curves.frontier(
+        _rules(board, drawn),
+        drawn.get("fixed"),
+        [drawn[limit] for limit in (ORACLE, "bound") if limit in drawn],
+        last=board.stores[store].loops,
+        low=low,
+        tall=tall,
+        wide=wide,
+    )
+    known = {
+        curve.label: _known(board, store, readout, curve)
+        for readout, curve in drawn.items()
+        if store in board.in_full
+    }
+    return panel_of(ax, name=name, title=visible(store), alt=alt, unit=("loops", "%"), known=known)
+
+
+def _rules(board: Board, drawn: Mapping[str, Curve]) -> list[Curve]:
+    """What somebody can deploy."""
+    return [curve for name, curve in drawn.items() if board.kind(name) not in ("fixed", *APART)]
+
+
+def _low(board: Board, store: str) -> float:
+    """Where the accuracy axis of a store and of those of its task begins: forced exits, or without
+    them every readout, lie above."""
+    alike = board.beside(store)
+    shown = [
+        row.accuracy
+        for (name, readout), rows in board.frontier.items()
+        if readout == "fixed" and name in alike
+        for row in rows
+    ]
+    shown = shown or [
+        row.accuracy for (name, _), rows in board.frontier.items() if name in alike for row in rows
+    ]
+    return floor(min(shown, default=0.0), curves.TICKS)
 
 
 def _above(rule: Curve, bound: Curve | None) -> bool:

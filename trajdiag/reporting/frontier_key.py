@@ -9,13 +9,12 @@ from trajdiag.reporting.canvas import blank, height, width
 from trajdiag.reporting.names import shortened
 from trajdiag.reporting.numerals import loops
 from trajdiag.reporting.palette import Dash, light
-from trajdiag.reporting.svg import WIDTH
 
 LEFT, RIGHT, TOP, BOTTOM = 36.0, 12.0, 8.0, 36.0
 """Margins of the axes, without the key, px."""
-COLUMNS, APART, LINE, STROKE = 2, 166.0, 14.0, 18.0
-"""Columns of names and how far each is from the next, the height of a name and the length of its
-stroke, px."""
+APART, LINE, STROKE = 166.0, 14.0, 18.0
+"""How far a column of names is from the next, the height of a name and the length of its stroke,
+px."""
 LETTERS = 19
 """Of a name; of a longer one the middle is left out."""
 
@@ -33,22 +32,23 @@ class Entry:
     """Drawn with open circles."""
 
 
-def framed(tall: float, names: int) -> Axes:
-    """Axes of this height, px, on a canvas with room for a key of so many names."""
-    bottom = BOTTOM + LINE * _lines(names) + 2
-    return blank(WIDTH, TOP + tall + bottom, left=LEFT, right=RIGHT, top=TOP, bottom=bottom)
+def framed(wide: float, tall: float, names: int) -> Axes:
+    """Axes of this height on a canvas of this width, px, with room for a key of so many names."""
+    bottom = BOTTOM + LINE * _lines(names, wide) + 2
+    return blank(wide, TOP + tall + bottom, left=LEFT, right=RIGHT, top=TOP, bottom=bottom)
 
 
 def draw_key(ax: Axes, entries: Sequence[Entry]) -> None:
     """The names in columns below the axes, each with the depth of its operating point."""
-    lines = _lines(len(entries))
+    lines = _lines(len(entries), LEFT + width(ax) + RIGHT)
     for place, entry in enumerate(entries):
         column, line = divmod(place, lines)
         _draw(ax, entry, column * APART - LEFT, -BOTTOM - LINE * (line + 1) + 5)
 
 
-def _lines(names: int) -> int:
-    return -(-names // COLUMNS)
+def _lines(names: int, wide: float) -> int:
+    columns = max(1, int((wide + 10) // APART))
+    return -(-names // columns)
 
 
 def _draw(ax: Axes, entry: Entry, x: float, y: float) -> None:

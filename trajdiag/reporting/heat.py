@@ -33,8 +33,8 @@ class Heat:
     """Room for the names of difficulties, px."""
     right: float
     """Room for the margin, px."""
-    outlined: Sequence[int] = ()
-    """A column in each row."""
+    outlined: Sequence[int | None] = ()
+    """A column in each row, or none."""
     margin: Sequence[str] = ()
     """A text at each row's end."""
     margin_head: str = ""
@@ -107,9 +107,9 @@ def _fills(heat: Heat, grid: _Grid) -> str:
 def _frames(heat: Heat, grid: _Grid) -> str:
     paths: dict[str, str] = {}
     for row, column in enumerate(heat.outlined):
-        share = float(heat.shares[row, column])
-        if not np.isfinite(share):
+        if column is None:
             continue
+        share = float(heat.shares[row, column])
         tone = text_on(heat.role, _density(share))
         paths[tone] = paths.get(tone, "") + grid.cell(row, column, 2.0)
     return "".join(

@@ -14,6 +14,8 @@ from trajdiag.reporting.palette import ROLES
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 WIDTH, NARROW = 324.0, 232.0
 """Widths of panels, px: of which two or three, and of which several, stand side by side."""
+LARGE = 530.0
+"""Width of a panel that stands by itself at a desk, px."""
 TEXT = 11
 """Size of the text that says nothing of its size, px."""
 _COLOUR = re.compile(r' (?:fill|stroke)="#[0-9a-f]{6}"')
@@ -35,13 +37,21 @@ class Panel:
     """SVG elements."""
     data: str = ""
     """Attributes by which the page's script tells values from places."""
+    large: "Panel | None" = None
+    """The same on a wider canvas, for a page that has room for it: text would not keep its size if
+    one drawing were to fit both a phone and a desk."""
 
     def inline(self) -> str:
         """The panel for a page whose style sheet colours the roles, which need no colours beside
-        their names there."""
+        their names there, and shows one of the panel and its larger drawing."""
+        if self.large:
+            return self._element(" small") + self.large._element(" large")
+        return self._element("")
+
+    def _element(self, size: str) -> str:
         body = _COLOUR.sub("", self.body)
         return (
-            f'<svg class="panel" viewBox="0 0 {self.width:g} {self.height:g}" role="img" '
+            f'<svg class="panel{size}" viewBox="0 0 {self.width:g} {self.height:g}" role="img" '
             f'font-size="{TEXT}" aria-label="{escape(self.alt)}"{self.data}>{body}</svg>'
         )
 

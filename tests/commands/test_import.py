@@ -137,6 +137,26 @@ def test_names_that_are_not_ours_are_renamed_dots_and_all(capsys):
     assert np.array_equal(Store.open(out.strip()).numpy("gate_logit"), given["gate_logit"])
 
 
+def test_a_gates_probabilities_are_kept_as_their_logits(capsys):
+    given = arrays()
+    given["p"] = 1 / (1 + np.exp(-given.pop("gate_logit")))
+    np.savez("mine.npz", **given)
+    code, out, err = run(capsys, "mine.npz", "--rename", "p", "gate_probability")
+    assert code == 0
+    assert "gate_probability is stored as its logit, float32" in err
+    found = Store.open(out.strip()).numpy("gate_logit")
+    np.testing.assert_allclose(found, arrays()["gate_logit"], rtol=1e-5, atol=1e-5)
+
+
+def test_a_gates_probabilities_for_logits_are_one_line(capsys):
+    given = arrays()
+    given["gate"] = 1 / (1 + np.exp(-given.pop("gate_logit")))
+    np.savez("mine.npz", **given)
+    code, out, err = run(capsys, "mine.npz")
+    assert (code, out) == (1, "")
+    assert "give it as gate_probability, or, if these are logits" in err.splitlines()[-1]
+
+
 def test_gate_is_taken_for_the_logit_of_the_hazard(capsys):
     given = arrays()
     given["gate"] = given.pop("gate_logit")

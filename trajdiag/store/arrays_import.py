@@ -13,11 +13,12 @@ from trajdiag.errors import ConfigError, UnknownNameError
 from trajdiag.names import checked_options, require_name
 from trajdiag.store.arrays_file import open_arrays
 from trajdiag.store.from_arrays import from_arrays
+from trajdiag.store.given_probabilities import GATE_PROBABILITY
 from trajdiag.store.reader import Store
 from trajdiag.store.schema import COVARIATE, GATE
 
 NEEDED = ("hidden", "logits", "target")
-OPTIONAL = (GATE, "difficulty", "group", "split", "id", "input", "class_names")
+OPTIONAL = (GATE, GATE_PROBABILITY, "difficulty", "group", "split", "id", "input", "class_names")
 _GATE_TOO = "gate"
 """Taken for gate_logit."""
 _SHOWN = 12
@@ -94,7 +95,8 @@ def import_arrays(
     try:
         with open_arrays(path) as arrays:
             named = _named(path, arrays, config)
-            loops = {key: named.pop(key) for key in ("hidden", "logits", GATE) if key in named}
+            by_loop = ("hidden", "logits", GATE, GATE_PROBABILITY)
+            loops = {key: named.pop(key) for key in by_loop if key in named}
             values = {key: _whole(array) for key, array in named.items()}
             covariates = {
                 key.removeprefix(COVARIATE): values.pop(key)

@@ -21,8 +21,8 @@ from trajdiag.store.given_loops import (
     digest,
     require_axes,
     said_of,
-    suspicions,
 )
+from trajdiag.store.given_probabilities import GATE_PROBABILITY
 from trajdiag.store.opening import existing_record
 from trajdiag.store.reader import Store
 from trajdiag.store.record import StoreRecord
@@ -50,6 +50,7 @@ def from_arrays(
     group: Any = None,
     split: Any = None,
     *,
+    gate_probability: Sliceable | None = None,
     id: Any = None,
     input: Any = None,
     covariates: Mapping[str, Any] | None = None,
@@ -64,9 +65,10 @@ def from_arrays(
 
     `hidden` [example, loop, d_model] in float32, bfloat16 or float16 (anything else is stored as
     float32); `logits` [example, loop, class]; `gate_logit` [example, loop], the logit of the gate's
-    stopping hazard at each loop. These three may be anything with a shape that gives the examples
-    of a slice, such as np.memmap or an array of Zarr or HDF5: they are read twice, a block at a
-    time, and never held whole.
+    stopping hazard at each loop, or in its place `gate_probability` [example, loop], the hazard
+    itself in [0, 1], which is stored as its logit. These may be anything with a shape that gives
+    the examples of a slice, such as np.memmap or an array of Zarr or HDF5: they are read twice, a
+    block at a time, and never held whole.
 
     `target` [example] class indices; `difficulty` [example], 0 when absent; `group` [example]
     integers or texts, each example its own when absent; `split` [example] of "fit", "val" and
@@ -75,14 +77,21 @@ def from_arrays(
     are kept as where the arrays came from and what made the store.
 
     The signals are computed. The same arrays again open the store that is there. Raises ConfigError
-    for shapes or values that do not fit together or where another store is at `path`,
-    NonFiniteError for NaN or infinity, OutOfSpaceError where the disk is too full, StoreError where
-    `path` is taken by something else or cannot be written.
+    for shapes or values that do not fit together, for logits that are probabilities, and where
+    another store is at `path`, NonFiniteError for NaN or infinity, OutOfSpaceError where the disk
+    is too full, StoreError where `path` is taken by something else or cannot be written.
     """
     require_place(path)
+    if gate_logit is not None and gate_probability is not None:
+        raise ConfigError(f"give {GATE} or {GATE_PROBABILITY}, not both: they say the same")
     given = {
         name: GivenLoops(name, values)
-        for name, values in (("hidden", hidden), ("logits", logits), (GATE, gate_logit))
+        for name, values in (
+            ("hidden", hidden),
+            ("logits", logits),
+            (GATE, gate_logit),
+            (GATE_PROBABILITY, gate_probability),
+        )
         if values is not None
     }
     if not isinstance(covariates, Mapping | None):
@@ -100,10 +109,11 @@ def from_arrays(
     examples, loops, d_model = given["hidden"].shape
     classes = given["logits"].shape[2]
     columns = of_examples.columns(classes, seed)
+    has_gate = not given.keys().isdisjoint((GATE, GATE_PROBABILITY))
     names = None if class_names is None else _class_names(class_names, classes)
     dtype = str(given["hidden"].dtype).removeprefix("torch.")
     specs = block_specs(
-        trajectory_arrays(d_model=d_model, dtype=dtype, classes=classes, gate=GATE in given),
+        trajectory_arrays(d_model=d_model, dtype=dtype, classes=classes, gate=has_gate),
         examples=examples,
         loops=loops,
         signals=signals_to_keep(loops, logits_kept=True),
@@ -130,7 +140,7 @@ def from_arrays(
         commands=[] if command is None else [_writable(command)],
         created=datetime.now(UTC).isoformat(timespec="microseconds"),
     )
-    for line in [*said_of(given), *said_of_splits(columns.split), *suspicions(given)]:
+    for line in [*said_of(given), *said_of_splits(columns.split)]:
         progress(line)
     folder = open_folder(path)
     if overwrite:
@@ -184,7 +194,12 @@ def _write(
         for done, index in enumerate(pending := writer.pending):
             rows = writer.rows(index)
             block.begin(columns.id[rows.start : rows.stop])
-            loops = {n: x.read(rows.start, rows.stop).unbind(1) for n, x in given.items()}
+            loops = {
+                GATE if name == GATE_PROBABILITY else name: values.read(
+                    rows.start, rows.stop
+                ).unbind(1)
+                for name, values in given.items()
+            }
             block.fill(np.arange(len(rows)), loops)
             writer.write_block(index, block.arrays)
             if 10 * (done + 1) // len(pending) > 10 * done // len(pending) and len(pending) > 1:

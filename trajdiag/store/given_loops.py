@@ -11,12 +11,14 @@ import torch
 from torch import Tensor
 
 from trajdiag.errors import ConfigError, NonFiniteError
+from trajdiag.store.given_probabilities import GATE_PROBABILITY, Suspicion, logit
 from trajdiag.store.schema import GATE, PADDED
 
 DIMENSIONS = {
     "hidden": ("example", "loop", "d_model"),
     "logits": ("example", "loop", "class"),
     GATE: ("example", "loop"),
+    GATE_PROBABILITY: ("example", "loop"),
 }
 _STATES = (torch.float32, torch.bfloat16, torch.float16)
 """What states are stored as when they come so; all else becomes float32."""
@@ -36,7 +38,7 @@ class Sliceable(Protocol):
 
 
 class GivenLoops:
-    """One of `hidden`, `logits` and `gate_logit`, as it was given."""
+    """One of `hidden`, `logits`, and `gate_logit` or `gate_probability`, as it was given."""
 
     def __init__(self, name: str, values: Any) -> None:
         """Raises ConfigError unless `values` is floating point with the dimensions of `name`."""
@@ -70,8 +72,13 @@ class GivenLoops:
         return self.shape[0]
 
     def read(self, start: int, stop: int) -> Tensor:
-        """The examples from `start` up to `stop`, contiguous, in `dtype`."""
-        return self._raw(start, stop).to(self.dtype).contiguous()
+        """The examples from `start` up to `stop`, contiguous, in `dtype`; of probabilities their
+        logits, for which ConfigError is raised where one is outside of 0 to 1."""
+        found = self._raw(start, stop)
+        if self.name == GATE_PROBABILITY:
+            self._require_probabilities(found, start)
+            found = logit(found)
+        return found.to(self.dtype).contiguous()
 
     def pieces(self) -> Iterator[tuple[int, Tensor]]:
         """(first example, the examples from there on), a few at a time."""
@@ -85,6 +92,16 @@ class GivenLoops:
         if values.isnan().any():
             return "NaN"
         return "beyond float32" if values.isfinite().all() else "infinite"
+
+    def _require_probabilities(self, found: Tensor, start: int) -> None:
+        outside = ((found < 0) | (found > 1)) & found.isfinite()
+        if bool(outside.any()):
+            example, loop = outside.nonzero()[0].tolist()
+            raise ConfigError(
+                f"{self.name} must lie within 0 and 1, got {float(found[example, loop]):g} for "
+                f"example {start + example} at loop {loop + 1} (examples counted from 0); give "
+                f"logits as {GATE}"
+            )
 
     def _raw(self, start: int, stop: int) -> Tensor:
         found = self._values[start:stop]
@@ -138,12 +155,14 @@ def require_axes(given: Mapping[str, GivenLoops], examples: int) -> None:
 
 
 def _require_loops(shapes: Mapping[str, tuple[int, ...]]) -> None:
-    hidden, logits, gate = shapes["hidden"], shapes["logits"], shapes.get(GATE)
+    hidden, logits = shapes["hidden"], shapes["logits"]
+    gates = [name for name in (GATE, GATE_PROBABILITY) if name in shapes]
+    gate_name, gate = (gates[0], shapes[gates[0]]) if gates else (GATE, None)
     if len({shape[1] for shape in shapes.values()}) == 1:
         return
     swapped = {name: [axes[0], *axes[:0:-1]] for name, axes in DIMENSIONS.items()}
     if gate is not None and hidden[1] != logits[1]:
-        reason = f"{GATE} {list(gate)} says {gate[1]} loops"
+        reason = f"{gate_name} {list(gate)} says {gate[1]} loops"
         for name in ("hidden", "logits"):
             if shapes[name][1] != gate[1] == shapes[name][2]:
                 raise _transposed(name, shapes[name], swapped[name], reason)
@@ -163,7 +182,7 @@ def _require_loops(shapes: Mapping[str, tuple[int, ...]]) -> None:
     hint = ""
     if gate is not None and hidden[1] == logits[1]:
         hint = (
-            f"; hidden and logits agree on {hidden[1]}, so that {GATE} must be "
+            f"; hidden and logits agree on {hidden[1]}, so that {gate_name} must be "
             f"[{gate[0]}, {hidden[1]}]"
         )
     elif hidden[1] == logits[1] + 1:
@@ -189,17 +208,20 @@ def digest(given: Sequence[GivenLoops], progress: Callable[[str], None]) -> str:
     identity.
 
     Reads everything once. Raises NonFiniteError that says where and in how many examples numbers
-    are NaN, infinite or beyond float32.
+    are NaN, infinite or beyond float32, and ConfigError where logits are probabilities or
+    probabilities are none.
     """
     found = hashlib.sha256()
     for array in given:
         progress(f"checking {array.name} {list(array.shape)}, {_name(array.dtype)}")
         found.update(f"{array.dtype}{list(array.shape)}".encode())
-        bad = _Bad(array)
+        bad, suspicion = _Bad(array), Suspicion(array.name, array.given_dtype)
         for start, piece in array.pieces():
             found.update(piece.view(torch.uint8).numpy().data)
             bad.look(start, piece)
+            suspicion.look(piece)
         bad.refuse()
+        suspicion.refuse()
     return found.hexdigest()
 
 
@@ -242,25 +264,11 @@ def said_of(given: Mapping[str, GivenLoops]) -> list[str]:
     """What the caller should know of arrays that are otherwise in order, a line each."""
     lines = []
     for name, array in given.items():
-        if array.dtype != array.given_dtype:
+        if name == GATE_PROBABILITY:
+            lines.append(f"{name} is stored as its logit, {_name(array.dtype)}")
+        elif array.dtype != array.given_dtype:
             lines.append(
                 f"{name} comes as {_name(array.given_dtype)} and is stored as {_name(array.dtype)}"
-            )
-    return lines
-
-
-def suspicions(given: Mapping[str, GivenLoops]) -> list[str]:
-    """Signs, among the first examples, that numbers are not what they are taken for."""
-    lines = []
-    first = next(given["logits"].pieces())[1].double()
-    if bool((first >= 0).all()) and bool((first.sum(-1) - 1).abs().max() < 1e-2):
-        lines.append("logits look like probabilities, each loop sums to 1: give their logarithm")
-    if GATE in given:
-        first = next(given[GATE].pieces())[1]
-        if bool(((first >= 0) & (first <= 1)).all()):
-            lines.append(
-                "gate_logit lies within 0 and 1; if these are probabilities of stopping "
-                "p, give their logit log(p / (1 - p))"
             )
     return lines
 

@@ -8,7 +8,7 @@ from tests.reporting.planted import planted_results
 from tests.reporting.test_page import page_of
 from trajdiag.reporting.board import board
 from trajdiag.reporting.markdown import render_markdown
-from trajdiag.reporting.prose import Part, prose
+from trajdiag.reporting.prose import Part, prose, typeset
 
 COMMAND = "trajdiag fit-gate a --kind boosted --utility any-later"
 HOSTILE = "trajdiag score '<script>alert(1)</script>*_x_|'"
@@ -58,3 +58,25 @@ def test_markdown_escapes_around_a_command_and_not_inside(results):
     stray = r"a\` \<script\>alert(2)\</script\> \`\*b\*\` \`"
     assert f"First `{COMMAND}` {stray}" in text
     assert f"{stray} `{HOSTILE}` {stray} → Run `{COMMAND}`; a\\*b" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("the gate's, and isn't", "the gate’s, and isn’t"),
+        ("it's `it's` it's", "it’s `it's` it’s"),
+        ("'quoted' 5'6 a_'b models' rest", "'quoted' 5'6 a_'b models' rest"),
+        ("bob's-run's gate, bob's", "bob's-run’s gate, bob’s"),
+        ("l'été", "l’été"),
+    ],
+)
+def test_apostrophes_are_set_but_in_backticks_and_in_names(text, expected):
+    assert typeset(text, ["bob's-run", "entropy"]) == expected
+
+
+def test_the_pages_running_text_has_one_kind_of_apostrophe_and_its_commands_the_typed_one(results):
+    command = "trajdiag report bob's"
+    verdict = [f"The gate's own of bob's: `{command}`."]
+    stores = [dataclasses.replace(results.stores[0], store="bob's")]
+    found = dataclasses.replace(results, verdict=verdict, stores=stores)
+    assert f"The gate’s own of bob's: {command}." in page_of(found).text

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+from collections.abc import Iterable
 from importlib import resources
 from typing import Any
 
@@ -21,7 +22,7 @@ from trajdiag.reporting.board import Board
 from trajdiag.reporting.example_views import drill_down
 from trajdiag.reporting.names import readout_label, visible
 from trajdiag.reporting.palette import ROLES
-from trajdiag.reporting.prose import prose
+from trajdiag.reporting.prose import prose, typeset
 from trajdiag.reporting.svg import Figure
 from trajdiag.reporting.terms import TERMS
 from trajdiag.results import ROW_TYPES
@@ -36,7 +37,9 @@ def render_html(board: Board, figures: list[Figure], title: str) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"visible": visible, "prose": _prose, "breakable": _breakable}
+    names = {name for key in board.rows for name in key} | board.stores.keys()
+    environment.filters |= {"visible": visible, "breakable": _breakable}
+    environment.filters["prose"] = lambda text: _prose(text, names)
     # The policy of the page allows this script alone, by its hash.
     script = (resources.files("trajdiag.reporting") / "templates" / "report.js").read_text("utf-8")
     environment.filters["inline"] = lambda panel: Markup(panel.inline())
@@ -93,10 +96,12 @@ def contents(board: Board, title: str) -> dict[str, Any]:
     }
 
 
-def _prose(text: str) -> Markup:
-    """Running text, its commands as code."""
+def _prose(text: str, names: Iterable[str]) -> Markup:
+    """Running text, its commands as code; what it calls by `names` stays as it is typed."""
     parts = [
-        Markup("<code>{}</code>" if part.is_command else "{}").format(part.text)
+        Markup("<code>{}</code>").format(part.text)
+        if part.is_command
+        else Markup("{}").format(typeset(part.text, names))
         for part in prose(text)
     ]
     return Markup("").join(parts)

@@ -79,11 +79,11 @@ def test_the_tables_state_the_three_ways_of_splitting_and_the_depth_of_the_budge
     tables = regret_tables.regret(indexed)
     assert [table.name for table in tables] == [
         "regret-integrated",
-        "regret-matched",
         "regret-accuracy",
+        "regret-matched",
     ]
-    assert tables[1].head[1] == "At a mean depth of"
-    assert tables[1].rows[1][1].text == "2.30"
+    assert tables[2].head[1] == "At a mean depth of"
+    assert tables[2].rows[1][1].text == "2.30"
     joint = dict(zip(tables[0].head, tables[0].rows[1], strict=True))
     rows = indexed.regrets[JOINT, "integrated", "native"]
     assert joint["Misfit"].text == percent(rows["misfit"].value, 2)
@@ -103,7 +103,7 @@ def test_a_readout_that_never_has_the_matched_accuracy_is_said_not_to_reach_it()
     results = planted_results(STORES, examples=60)
     results.diagnosis[:] = [r for r in results.diagnosis if (r.store, r.at) != (JOINT, "accuracy")]
     indexed = board(results)
-    points, _, in_loops = regret_tables.regret(indexed)
+    points, in_loops, _ = regret_tables.regret(indexed)
     texts = [cell.text for cell in in_loops.rows[1]]
     assert texts == [f"{JOINT}: native gate", "not reached", "", "", "", ""]
     assert "not reached" not in {cell.text for row in points.rows for cell in row}

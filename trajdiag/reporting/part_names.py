@@ -19,10 +19,10 @@ REGRET_WORDS = {
 
 REGRET_SCALES = {
     "integrated": ("accuracy lost, mean over depth budgets", "points"),
-    "matched": ("accuracy lost at the operating point’s depth", "points"),
     "accuracy": ("loops lost at matched accuracy", "loops"),
+    "matched": ("accuracy lost at the operating point’s depth", "points"),
 }
-"""What each way of splitting regret measures, and its unit."""
+"""What each way of splitting regret measures, and its unit; those that are drawn come first."""
 
 DIFFERENCE_LABELS = {
     "area": "Area, points",

@@ -246,6 +246,6 @@ def test_too_few_examples_where_the_interval_holds_more_than_it_tells(tmp_path):
     split = np.repeat(["fit", "val", "test"], [EXAMPLES - 80, 40, 40])
     few = of(tmp_path, solved, needed=needed, gate=np.where(sees, 6.0, -6.0), split=split)
     assert "too-few-examples" in few
-    assert "would decide it" in few["too-few-examples"].message
+    assert " test inputs would decide it" in few["too-few-examples"].message
     many = of(tmp_path / "many", solved, needed=needed, gate=np.where(sees, 6.0, -6.0))
     assert "too-few-examples" not in many

@@ -1,6 +1,7 @@
 """What goes wrong beside or behind a shortfall: signs that point at training, gate or data."""
 
 import dataclasses
+import shlex
 
 from trajdiag.diagnosis.causes import MATERIAL, amount
 from trajdiag.diagnosis.evidence import Evidence
@@ -143,7 +144,7 @@ def _misordered(e: Evidence) -> list[Finding]:
             f"harder inputs leave {e.readout} earlier (Spearman {e.order.text()}), though they "
             f"need more loops (Spearman {e.needed_order:.2f})",
             "It takes giving up for being done: prefer a gate that asks whether going on helps "
-            "(--objective utility).",
+            f"(`trajdiag fit-gate {shlex.quote(e.store)} --objective utility`).",
             {**e.order.numbers("order"), "needed_order": e.needed_order},
         )
     ]

@@ -13,6 +13,7 @@ from trajdiag.diagnosis.causes import (
     blamed,
     decides,
     independent,
+    keeps_own_gate,
     matters,
     parts_of,
     short,
@@ -200,9 +201,9 @@ def _keep(e: Evidence) -> str:
     """What to do where no scored readout is clearly better than the model's own gate."""
     if no_better_than_fixed(e):
         return "run a fixed depth, or keep its own gate"
-    if {READOUT_MISFIT, NOT_EXPOSED} & {cause.code for cause in blamed(e)}:
-        return "no scored readout is clearly better than its own gate"
-    return "keep its own gate"
+    if keeps_own_gate(e):
+        return "keep its own gate"
+    return "no scored readout is clearly better than its own gate"
 
 
 def _clear(span: Span) -> bool:

@@ -72,6 +72,7 @@ def evidence(
         needed_share=0.5,
         over_fixed=span(0.1),
         to_gain=0.1,
+        found_gain=0.1,
         order=None,
         needed_order=math.nan,
         released=None,

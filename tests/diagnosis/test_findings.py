@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.diagnosis.planted_evidence import evidence, span
 from tests.planted_worlds import (
     EXAMPLES,
     LOOPS,
@@ -13,6 +14,7 @@ from tests.planted_worlds import (
     world,
 )
 from trajdiag import diagnose, from_arrays
+from trajdiag.diagnosis.findings import find
 
 QUICK = {"n_resamples": 200, "bound": ("ridge",)}
 
@@ -157,6 +159,42 @@ def test_no_better_than_fixed_where_the_gate_is_noise(tmp_path, good_findings):
     codes = of(tmp_path, good_trajectory_bad_gate)
     assert codes["no-better-than-fixed"].numbers["over_fixed_high"] < 0.005
     assert "no-better-than-fixed" not in good_findings
+
+
+def seeing(path, sight, seed):
+    """The gate looks at the loop, and by `sight` at how far the example is solved."""
+    rng = np.random.default_rng(seed)
+    needed = rng.integers(1, 6, EXAMPLES)
+    loop = np.arange(1, LOOPS + 1)
+    gate = 1.5 * (loop - 2.5) + sight * (loop - needed[:, None] + 0.5)
+    gate = gate + rng.normal(0, 0.5, gate.shape)
+    return solved(path, needed=needed, gate=gate, seed=seed)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_better_than_fixed_where_the_gate_sees_the_loop_alone(tmp_path, seed):
+    blind = of(tmp_path, seeing, sight=0.0, seed=seed)
+    numbers = blind["no-better-than-fixed"].numbers
+    assert numbers["over_fixed_low"] < 0 < numbers["over_fixed_high"]
+    assert numbers["over_fixed_high"] < 0.1 * min(numbers["to_gain"], numbers["found_gain"])
+    for sight in (0.2, 0.5):
+        codes = of(tmp_path / f"{sight}", seeing, sight=sight, seed=seed)
+        assert "no-better-than-fixed" not in codes
+
+
+@pytest.mark.parametrize(
+    ("over", "found_gain", "said"),
+    [
+        ((0.000, 0.010), 0.2, True),
+        ((0.000, 0.010), 0.05, False),  # a fifth of what can be found is not ruled out
+        ((0.008, 0.005), 0.2, False),  # little, but shown
+        ((0.003, 0.001), 0.2, True),
+        ((-0.030, 0.010), 0.2, True),
+    ],
+)
+def test_a_gain_on_a_fixed_depth_is_weighed_against_what_can_be_found(over, found_gain, said):
+    one = evidence({}, {}, None, over_fixed=span(*over), to_gain=0.3, found_gain=found_gain)
+    assert ("no-better-than-fixed" in {f.code for f in find(one)}) is said
 
 
 def test_misordered_where_the_hard_leave_first(tmp_path, good_findings):

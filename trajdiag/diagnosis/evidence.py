@@ -132,6 +132,8 @@ class Evidence:
     """Area of the readout less that of fixed depth."""
     to_gain: float
     """Area of the stays-right oracle less that of fixed depth."""
+    found_gain: float
+    """Area of the learned bound, or of `best` where none was fitted, less that of fixed depth."""
     order: Span | None
     """Spearman of its exit depth with difficulty, over examples that some loop settles rightly."""
     needed_order: float
@@ -201,7 +203,8 @@ def gather(s: Scored, r: Scored | None, spans: Spans, seed: int) -> Evidence:
         modal_depth=None if modal is None else modal[1],
         needed_share=_commonest(needed),
         over_fixed=spans.sure(difference(s, under, s, fixed, "area")),
-        to_gain=float(stays.estimates["area"][0] - fixed.estimates["area"][0]),
+        to_gain=_ahead(stays, fixed),
+        found_gain=_ahead(bound or top, fixed),
         order=spans.of(_order(s, under, needed)),
         needed_order=_needed_order(s, needed),
         released=released_rule(s.outcomes.store, "test"),
@@ -250,6 +253,10 @@ def _best(s: Scored, spans: Spans) -> tuple[Evaluation, list[str]]:
     ]
     chosen = next((e for e in tied if e.readout.kind == "native"), top)
     return chosen, [e.readout.name for e in (top, *tied) if e is not chosen] if tied else []
+
+
+def _ahead(e: Evaluation, fixed: Evaluation) -> float:
+    return float(e.estimates["area"][0] - fixed.estimates["area"][0])
 
 
 def _at(e: Evaluation) -> tuple[float, float]:

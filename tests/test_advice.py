@@ -10,6 +10,7 @@ from pathlib import Path
 import trajdiag
 from tests.diagnosis.planted_evidence import evidence, span
 from trajdiag import cli
+from trajdiag.diagnosis.as_trained import AsTrained
 from trajdiag.diagnosis.findings import find
 from trajdiag.diagnosis.regret import LEARNABLE, MISFIT
 from trajdiag.results import Finding
@@ -89,13 +90,27 @@ def test_where_a_verb_may_write_instead_is_said_by_its_own_options():
 def findings_with_commands() -> list[Finding]:
     """All that a store named `my store` is advised a command for."""
     lost = {MISFIT: span(0.1), LEARNABLE: span(0.1)}
-    store = evidence({}, lost, None, "my store", best="native", order=span(-0.5), needed_order=0.9)
+    early = AsTrained(
+        depth=span(2.0), accuracy=span(0.2), chosen=(4.0, 1.0), deeper=span(-2), better=span(-0.8)
+    )
+    store = evidence(
+        *({}, lost, None, "my store"),
+        best="native",
+        order=span(-0.5),
+        needed_order=0.9,
+        trained=early,
+    )
     return [finding for finding in find(store) if "`" in finding.advice]
 
 
 def test_commands_that_findings_advise_parse_and_name_their_store():
     found = findings_with_commands()
-    assert {"readout-misfit", "signal-not-exposed", "misordered"} <= {f.code for f in found}
+    assert {f.code for f in found} == {
+        "readout-misfit",
+        "signal-not-exposed",
+        "misordered",
+        "gate-miscalibrated",
+    }
     for finding in found:
         for command in re.findall("`(.+?)`", finding.advice):
             program, *words = shlex.split(command)

@@ -69,6 +69,7 @@ def evidence(
         peak_loop=6,
         modal_share=None,
         modal_depth=None,
+        trained=None,
         needed_share=0.5,
         over_fixed=span(0.1),
         to_gain=0.1,

@@ -14,6 +14,7 @@ from tests.planted_worlds import (
     world,
 )
 from trajdiag import diagnose, from_arrays
+from trajdiag.diagnosis.as_trained import AsTrained
 from trajdiag.diagnosis.findings import find
 
 QUICK = {"n_resamples": 200, "bound": ("ridge",)}
@@ -210,6 +211,77 @@ def test_leaving_the_hopeless_at_once_is_no_disorder(tmp_path):
     needed = np.where(rng.random(EXAMPLES) < 0.4, 99, rng.integers(1, 5, EXAMPLES))
     leave = solved_from(needed) | (needed[:, None] > LOOPS)
     assert "misordered" not in of(tmp_path, solved, needed=needed, gate=np.where(leave, 6.0, -6.0))
+
+
+def at_half(store, min_depth=1):
+    """Mean depth and accuracy on test where the running product of what stays falls to 1/2."""
+    depths, rights = [], []
+    for logits, right in zip(
+        store.numpy("gate_logit", split="test"), store.correct("test"), strict=True
+    ):
+        stays, loop = 1.0, 0
+        for loop in range(1, LOOPS + 1):
+            stays *= 1 - 1 / (1 + np.exp(-float(logits[loop - 1])))
+            if loop >= min_depth and stays <= 0.5:
+                break
+        depths.append(loop)
+        rights.append(right[loop - 1])
+    return np.mean(depths), np.mean(rights)
+
+
+@pytest.mark.parametrize("min_depth", [1, 2])
+def test_gate_miscalibrated_where_its_order_is_right_and_it_leaves_at_once(tmp_path, min_depth):
+    needed = np.random.default_rng(8).integers(1, 6, EXAMPLES)
+    gate = np.where(solved_from(needed), 8.0, -8.0)
+    gate[:, 0] = np.where(needed == 1, 8.0, 2.0)  # all are past 1/2 at once
+    store = solved(tmp_path / "store.zarr", needed=needed, gate=gate)
+    codes = found(diagnose(store, min_depth=min_depth, **QUICK), "store")
+    early = codes["gate-miscalibrated"]
+    depth, accuracy = at_half(store, min_depth)
+    assert depth == min_depth
+    assert early.numbers["depth_at_half"] == pytest.approx(depth)
+    assert early.numbers["accuracy_at_half"] == pytest.approx(accuracy)
+    assert early.numbers["accuracy_over_chosen_high"] < -0.5
+    assert early.severity == "medium"
+    assert "too early: at the threshold chosen on val it takes " in early.message
+    assert not {"readout-misfit", "trajectory-bound"} & set(codes), "its order is right"
+
+
+def test_gate_miscalibrated_where_it_hardly_ever_leaves(tmp_path, good_findings):
+    needed = np.random.default_rng(8).integers(1, 5, EXAMPLES)
+    gate = np.where(solved_from(needed), -3.0, -9.0)
+    late = of(tmp_path, solved, needed=needed, gate=gate)["gate-miscalibrated"]
+    assert late.numbers["depth_at_half"] == pytest.approx(LOOPS)
+    assert late.numbers["depth_over_chosen_low"] > 2
+    assert "too late" in late.message
+    assert "gate-miscalibrated" not in good_findings
+
+
+@pytest.mark.parametrize(
+    ("deeper", "better", "said"),
+    [
+        ((-1.0, 0.1), (-0.030, 0.010), "too early"),
+        ((-1.0, 0.1), (-0.019, 0.010), None),
+        ((-1.0, 0.1), (-0.030, 0.040), None),
+        ((0.2, 0.1), (0.000, 0.010), "too late"),
+        ((0.2, 0.3), (0.000, 0.010), None),
+        ((0.05, 0.01), (0.000, 0.010), None),
+        ((0.2, 0.1), (0.004, 0.002), None),  # more is right for it
+        ((0.2, 0.1), (0.004, 0.010), "too late"),
+    ],
+)
+def test_a_gate_as_trained_is_weighed_against_its_chosen_threshold(deeper, better, said):
+    trained = AsTrained(
+        depth=span(3.0 + deeper[0]),
+        accuracy=span(0.9 + better[0]),
+        chosen=(3.0, 0.9),
+        deeper=span(*deeper),
+        better=span(*better),
+    )
+    codes = {f.code: f for f in find(evidence({}, {}, None, trained=trained))}
+    assert ("gate-miscalibrated" in codes) is (said is not None)
+    if said:
+        assert said in codes["gate-miscalibrated"].message
 
 
 def test_threshold_drift_where_test_is_less_confident_than_val(tmp_path, good_findings):

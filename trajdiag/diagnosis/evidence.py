@@ -8,6 +8,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from trajdiag.diagnosis.as_trained import AsTrained, as_trained
 from trajdiag.diagnosis.comparison import difference, paired
 from trajdiag.diagnosis.regret import ACCURACY, INTEGRATED, Regret, regrets, under_diagnosis
 from trajdiag.metrics.attribution import PARTS
@@ -126,6 +127,8 @@ class Evidence:
     """Share of examples at a gate's commonest exit depth, mean over exit probabilities; None for
     what is no gate."""
     modal_depth: int | None
+    trained: AsTrained | None
+    """The model's own gate at an exit probability of 1/2; None where it has none."""
     needed_share: float
     """Share of examples at the commonest stays-right depth."""
     over_fixed: Span
@@ -201,6 +204,7 @@ def gather(s: Scored, r: Scored | None, spans: Spans, seed: int) -> Evidence:
         peak_loop=peak_loop,
         modal_share=None if modal is None else modal[0],
         modal_depth=None if modal is None else modal[1],
+        trained=as_trained(s, native, spans),
         needed_share=_commonest(needed),
         over_fixed=spans.sure(difference(s, under, s, fixed, "area")),
         to_gain=_ahead(stays, fixed),

@@ -1,12 +1,13 @@
 """What goes wrong beside or behind a shortfall: signs that point at training, gate or data."""
 
 import dataclasses
+import math
 import shlex
 
 from trajdiag.diagnosis.causes import MATERIAL, amount
 from trajdiag.diagnosis.evidence import Evidence
 from trajdiag.diagnosis.regret import INTEGRATED
-from trajdiag.readout_registry import RELEASED
+from trajdiag.readout_registry import NATIVE, RELEASED
 from trajdiag.results import Finding
 from trajdiag.spans import Span
 
@@ -22,6 +23,8 @@ ORDERED = 0.1
 """Spearman of needed depth with difficulty from which exit depths should follow it."""
 DRIFT = {"depth": 0.1, "accuracy": 0.02}
 """Changes from val to test, in loops and in accuracy, that matter."""
+MISTIMED = {"depth": 0.1, "accuracy": 0.02}
+"""Loops too many, or accuracy too little, from which a gate as trained leaves at the wrong time."""
 
 
 def symptoms(evidence: Evidence) -> list[Finding]:
@@ -33,6 +36,7 @@ def symptoms(evidence: Evidence) -> list[Finding]:
         _collapsed,
         _no_better_than_fixed,
         _misordered,
+        _miscalibrated,
         _drift,
     ):
         found += one(evidence)
@@ -88,8 +92,13 @@ def _overthinking(e: Evidence) -> list[Finding]:
     return [dataclasses.replace(found, readout=None)]
 
 
+def collapsed(e: Evidence) -> bool:
+    """Whether a gate sends nearly all examples to one depth, though they need several."""
+    return e.modal_share is not None and e.modal_share >= COLLAPSED and e.needed_share <= SPREAD
+
+
 def _collapsed(e: Evidence) -> list[Finding]:
-    if e.modal_share is None or e.modal_share < COLLAPSED or e.needed_share > SPREAD:
+    if not collapsed(e) or e.modal_share is None:
         return []
     return [
         finding_of(
@@ -141,8 +150,13 @@ def _no_better_than_fixed(e: Evidence) -> list[Finding]:
     ]
 
 
+def misordered(e: Evidence) -> bool:
+    """Whether harder inputs leave the readout earlier, though they need more loops."""
+    return e.order is not None and e.order.negative and e.needed_order > ORDERED
+
+
 def _misordered(e: Evidence) -> list[Finding]:
-    if e.order is None or not e.order.negative or not e.needed_order > ORDERED:
+    if not misordered(e) or e.order is None:
         return []
     return [
         finding_of(
@@ -156,6 +170,49 @@ def _misordered(e: Evidence) -> list[Finding]:
             {**e.order.numbers("order"), "needed_order": e.needed_order},
         )
     ]
+
+
+def mistimed(e: Evidence) -> str | None:
+    """`early` or `late`: where the model's own gate leaves at an exit probability of 1/2, against
+    the threshold that val chooses; None where neither is shown."""
+    if e.trained is None:
+        return None
+    deeper, better = e.trained.deeper, e.trained.better
+    if better.negative and better.value <= -MISTIMED["accuracy"]:
+        return "early" if deeper.value < 0 else None
+    # running on is a fault only where it is not shown to bring more right answers
+    late = deeper.positive and deeper.value >= MISTIMED["depth"] and not better.positive
+    return "late" if late else None
+
+
+def _miscalibrated(e: Evidence) -> list[Finding]:
+    way, trained = mistimed(e), e.trained
+    if way is None or trained is None:
+        return []
+    depth, accuracy = trained.chosen
+    found = finding_of(
+        e,
+        "gate-miscalibrated",
+        "medium",
+        f"at an exit probability of 1/2 {NATIVE} leaves after {trained.depth.text()} loops and is "
+        f"{trained.accuracy.text(100, 1, '%')} right, too {way}: at the threshold chosen on val it "
+        f"takes {depth:.2f} for {100 * accuracy:.1f}%",
+        "The order of its exits may be fine while their scale is not: run it at a threshold chosen "
+        f"on val (`trajdiag score {shlex.quote(e.store)} --readouts {NATIVE} --target "
+        f"accuracy={_whole_percent(accuracy):g}`).",
+        {
+            **trained.depth.numbers("depth_at_half"),
+            **trained.accuracy.numbers("accuracy_at_half"),
+            **trained.deeper.numbers("depth_over_chosen"),
+            **trained.better.numbers("accuracy_over_chosen"),
+        },
+    )
+    return [dataclasses.replace(found, readout=NATIVE)]
+
+
+def _whole_percent(accuracy: float) -> float:
+    """An accuracy to ask for, in whole points: what is reached on test, rounded down."""
+    return min(99, max(1, math.floor(100 * accuracy))) / 100
 
 
 def _drift(e: Evidence) -> list[Finding]:

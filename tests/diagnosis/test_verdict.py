@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.diagnosis.planted_evidence import evidence, span
+from trajdiag.diagnosis.as_trained import AsTrained
 from trajdiag.diagnosis.causes import NOT_EXPOSED, READOUT_MISFIT, causes
 from trajdiag.diagnosis.findings import find
 from trajdiag.diagnosis.regret import LEARNABLE, MISFIT, TRAJECTORY, UNEXPOSED
@@ -81,3 +82,33 @@ def test_a_finding_of_little_does_not_advise_against_a_verdict_that_keeps_the_ga
         assert found[code].advice.startswith("Keep its own gate")
     other = {f.code: f for f in find(evidence({}, little, None, best="entropy"))}
     assert other[NOT_EXPOSED].advice.startswith("Fit a gate: `trajdiag fit-gate mine ")
+
+
+EARLY = AsTrained(
+    depth=span(2.0), accuracy=span(0.2), chosen=(4.0, 0.9), deeper=span(-2.0), better=span(-0.7)
+)
+
+
+def test_a_verdict_names_the_signs_of_the_models_own_gate_in_its_stores_sentence():
+    lost = {MISFIT: span(0.2)}
+    told = verdict([evidence({}, lost, None, trained=EARLY)])
+    assert len(told) <= 3
+    assert told[0].endswith("; its gate leaves 2.00 loops too early at an exit probability of 1/2.")
+    signs = {"modal_share": 1.0, "modal_depth": 3, "over_fixed": span(0.0, 0.001)}
+    told = verdict([evidence({}, lost, None, order=span(-0.5), needed_order=0.9, **signs)])
+    assert told[0].endswith(
+        "; its gate sends nearly everything to loop 3, is no better than a fixed depth and lets "
+        "harder inputs leave earlier."
+    )
+    assert "its gate " not in verdict([evidence({}, lost, None)])[0]
+    assert "its gate " not in verdict([evidence({}, lost, None, trained=EARLY, native=False)])[0]
+
+
+def test_signs_of_a_gate_are_told_where_its_store_has_no_cause_or_no_sentence():
+    level = verdict([evidence({}, {}, None, trained=EARLY)])
+    assert level[0].startswith(
+        "The own gate of mine is level with hindsight; its gate leaves 2.00 "
+    )
+    unclear = verdict([evidence({}, {MISFIT: span(0.01)}, None, trained=EARLY)])
+    assert unclear[0].startswith("The own gate of mine leaves 2.00 loops too early")
+    assert len(unclear) == 3

@@ -52,6 +52,8 @@ def evidence(
         parts=parts,
         regret=whole,
         shares={"trajectory": none},
+        never_at={},
+        never_there=0.0,
         lost=none,
         matched=0.9,
         best="entropy",

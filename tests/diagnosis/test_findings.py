@@ -102,6 +102,33 @@ def test_trajectory_bound_without_a_reference_where_many_are_never_right(tmp_pat
     assert "trajectory-bound" not in good_findings
 
 
+def test_trajectory_bound_names_the_difficulty_that_is_never_right(tmp_path):
+    level = np.random.default_rng(9).integers(1, 7, EXAMPLES)
+    never = np.where(level > 4, 99, np.minimum(level, 4))
+    right = solved_from(never)
+    told = of(
+        tmp_path,
+        world,
+        right=right,
+        margin=np.where(right, 6.0, 1.0),
+        shown=np.where(right, 2.0, -2.0),
+        difficulty=level.astype(float),
+    )["trajectory-bound"]
+    assert "nearly all of them of difficulty 5 and 6 (100% and 100% there)" in told.message
+    assert told.numbers["never_right@difficulty=6"] == 1
+    even = np.where(np.random.default_rng(10).random(EXAMPLES) < 0.4, 99, 2)
+    right = solved_from(even)
+    told = of(
+        tmp_path / "even",
+        world,
+        right=right,
+        margin=np.where(right, 6.0, 1.0),
+        shown=np.where(right, 2.0, -2.0),
+        difficulty=level.astype(float),
+    )["trajectory-bound"]
+    assert "difficulty" not in told.message
+
+
 def test_readout_misfit_where_the_gate_is_noise(tmp_path, good_findings):
     codes = of(tmp_path, good_trajectory_bad_gate)
     assert codes["readout-misfit"].severity == "high"

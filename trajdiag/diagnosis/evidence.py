@@ -29,6 +29,8 @@ LEAST_INPUTS = 30
 LEAST_TOLD = 6
 """Groups of test or val below which nothing is told: of five that all point one way, chance gives
 as many in 2 (1/2)^5 = 6% of cases, so that no outcome is clear at 95%."""
+CONCENTRATED, MOST_LEVELS = 0.8, 3
+"""Share of the examples right at no loop that so many levels of difficulty hold, to be named."""
 UNITS = (INTEGRATED, ACCURACY)
 """What causes are weighed in: accuracy over all budgets, and loops at equal accuracy."""
 COLLAPSE_GRID = np.linspace(0.05, 0.95, 19)
@@ -94,6 +96,11 @@ class Evidence:
     """Their sum by unit."""
     shares: Mapping[str, Span]
     """Its examples: ok, trajectory, early, late."""
+    never_at: Mapping[str, float]
+    """Where examples that no loop has right concentrate, the share of them at each level of
+    difficulty, easiest first; empty where they do not."""
+    never_there: float
+    """Share of all such examples that is at these levels."""
     lost: Span
     """early + late: some loop was right."""
     matched: float
@@ -168,6 +175,7 @@ def gather(s: Scored, r: Scored | None, spans: Spans, seed: int) -> Evidence:
     needed = _needed(s)
     modal = _modal(under)
     fewest, fewest_of = _fewest(s, r)
+    never_at, never_there = _concentrated(s)
     return Evidence(
         store=s.name,
         reference=None if r is None else r.name,
@@ -187,6 +195,8 @@ def gather(s: Scored, r: Scored | None, spans: Spans, seed: int) -> Evidence:
             if at in split and (span := spans.of(split[at].regret)) is not None
         },
         shares={part: spans.sure(estimate) for part, estimate in shares.items()},
+        never_at=never_at,
+        never_there=never_there,
         lost=spans.sure(lost),
         matched=float(s.targets.matched[0]),
         best=top.readout.name,
@@ -215,6 +225,36 @@ def gather(s: Scored, r: Scored | None, spans: Spans, seed: int) -> Evidence:
         drift_depth=wide.sure(under.drift["depth"]),
         drift_accuracy=wide.sure(under.drift["accuracy"]),
     )
+
+
+def _concentrated(s: Scored) -> tuple[dict[str, float], float]:
+    """The fewest levels of difficulty that hold CONCENTRATED of the examples right at no loop, with
+    their share of each, and how much of all such examples they hold. Nothing where more than
+    MOST_LEVELS are needed, where fewer than half are never right in one, or where they are not
+    twice as frequent there as elsewhere."""
+    levels, difficulty = s.outcomes.levels, s.outcomes.difficulty
+    known, width = levels.code >= 0, len(levels.centre)
+    never = np.logical_not(s.outcomes.test.correct.any(axis=1))
+    if not never.any() or not width:
+        return {}, 0.0
+    size = np.bincount(levels.code[known], minlength=width)
+    count = np.bincount(levels.code[known & never], minlength=width)
+    order = np.argsort(-count, kind="stable")[:MOST_LEVELS]
+    held = np.cumsum(count[order]) / never.sum()
+    if held[-1] < CONCENTRATED:
+        return {}, 0.0
+    named = np.sort(order[: int((held >= CONCENTRATED).argmax()) + 1])
+    inside, there = count[named].sum() / size[named].sum(), count[named] / size[named]
+    others = never.size - size[named].sum()
+    elsewhere = (never.sum() - count[named].sum()) / others if others else 1.0
+    if there.min() < 0.5 or inside < 2 * elsewhere:
+        return {}, 0.0
+    found = {}
+    for level, share in zip(named, there, strict=True):
+        of = difficulty[levels.code == level]
+        low, high = f"{of.min():g}", f"{of.max():g}"
+        found[low if low == high else f"{low} to {high}"] = float(share)
+    return found, float(count[named].sum() / never.sum())
 
 
 def _fewest(s: Scored, r: Scored | None) -> tuple[int, str]:

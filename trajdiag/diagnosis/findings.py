@@ -50,10 +50,12 @@ def _trajectory_bound(e: Evidence, cause: Cause) -> Finding:
     if e.reference is None:
         never, lost = (span.text(100, 1, "%") for span in (e.shares["trajectory"], e.lost))
         message = (
-            f"{never} of test examples are right at no loop, so no readout could save them; "
+            f"{never} of test examples are right at no loop, so no readout could save them"
+            f"{_where_never(e)}; "
             f"{lost} are right at some loop but not where {e.readout} leaves"
         )
         numbers = e.shares["trajectory"].numbers("never_right") | e.lost.numbers("lost")
+        numbers |= {f"never_right@difficulty={at}": share for at, share in e.never_at.items()}
     else:
         message = (
             f"the oracle of {e.reference} is ahead of this trajectory's own, luck taken off, by "
@@ -65,6 +67,18 @@ def _trajectory_bound(e: Evidence, cause: Cause) -> Finding:
         " (another prior, less pressure on the gate)." if e.native else "."
     )
     return finding_of(e, cause.code, cause.severity, message, advice, numbers)
+
+
+def _where_never(e: Evidence) -> str:
+    """The levels of difficulty at which nearly all examples are that no loop has right."""
+    if not e.never_at:
+        return ""
+    most = "nearly all" if e.never_there >= 0.95 else "most"
+    names = " and ".join(", ".join(e.never_at).rsplit(", ", 1))
+    shares = " and ".join(
+        ", ".join(f"{100 * share:.0f}%" for share in e.never_at.values()).rsplit(", ", 1)
+    )
+    return f", {most} of them of difficulty {names} ({shares} there)"
 
 
 def _readout_misfit(e: Evidence, cause: Cause) -> Finding:

@@ -3,11 +3,17 @@ of one that it names too."""
 
 import ast
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import trajdiag
+from tests.diagnosis.planted_evidence import evidence, span
 from trajdiag import cli
+from trajdiag.diagnosis.as_trained import AsTrained
+from trajdiag.diagnosis.findings import find
+from trajdiag.diagnosis.regret import LEARNABLE, MISFIT
+from trajdiag.results import Finding
 
 ROOT = Path(trajdiag.__file__).parent
 VERBS = [name for name in cli.app if not name.startswith("-") and name != "completion"]
@@ -79,3 +85,36 @@ def test_where_a_verb_may_write_instead_is_said_by_its_own_options():
     assert cli._places("report") == "--cache-dir or --output"
     for verb in VERBS:
         assert set(cli._places(verb).split(" or ")) <= options_of(verb)
+
+
+def findings_with_commands() -> list[Finding]:
+    """All that a store named `my store` is advised a command for."""
+    lost = {MISFIT: span(0.1), LEARNABLE: span(0.1)}
+    early = AsTrained(
+        depth=span(2.0), accuracy=span(0.2), chosen=(4.0, 1.0), deeper=span(-2), better=span(-0.8)
+    )
+    store = evidence(
+        *({}, lost, None, "my store"),
+        best="native",
+        order=span(-0.5),
+        needed_order=0.9,
+        trained=early,
+    )
+    return [finding for finding in find(store) if "`" in finding.advice]
+
+
+def test_commands_that_findings_advise_parse_and_name_their_store():
+    found = findings_with_commands()
+    assert {f.code for f in found} == {
+        "readout-misfit",
+        "signal-not-exposed",
+        "misordered",
+        "gate-miscalibrated",
+    }
+    for finding in found:
+        for command in re.findall("`(.+?)`", finding.advice):
+            program, *words = shlex.split(command)
+            assert program == "trajdiag"
+            _, bound, _ = cli.app.parse_args(words, print_error=False, exit_on_error=False)
+            values = [*bound.args, *bound.kwargs.values()]
+            assert any(value in ("my store", ("my store",)) for value in values), command

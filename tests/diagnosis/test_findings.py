@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.diagnosis.planted_evidence import evidence, span
 from tests.planted_worlds import (
     EXAMPLES,
     LOOPS,
@@ -13,6 +14,8 @@ from tests.planted_worlds import (
     world,
 )
 from trajdiag import diagnose, from_arrays
+from trajdiag.diagnosis.as_trained import AsTrained
+from trajdiag.diagnosis.findings import find
 
 QUICK = {"n_resamples": 200, "bound": ("ridge",)}
 
@@ -99,6 +102,33 @@ def test_trajectory_bound_without_a_reference_where_many_are_never_right(tmp_pat
     assert "trajectory-bound" not in good_findings
 
 
+def test_trajectory_bound_names_the_difficulty_that_is_never_right(tmp_path):
+    level = np.random.default_rng(9).integers(1, 7, EXAMPLES)
+    never = np.where(level > 4, 99, np.minimum(level, 4))
+    right = solved_from(never)
+    told = of(
+        tmp_path,
+        world,
+        right=right,
+        margin=np.where(right, 6.0, 1.0),
+        shown=np.where(right, 2.0, -2.0),
+        difficulty=level.astype(float),
+    )["trajectory-bound"]
+    assert "nearly all of them of difficulty 5 and 6 (100% and 100% there)" in told.message
+    assert told.numbers["never_right@difficulty=6"] == 1
+    even = np.where(np.random.default_rng(10).random(EXAMPLES) < 0.4, 99, 2)
+    right = solved_from(even)
+    told = of(
+        tmp_path / "even",
+        world,
+        right=right,
+        margin=np.where(right, 6.0, 1.0),
+        shown=np.where(right, 2.0, -2.0),
+        difficulty=level.astype(float),
+    )["trajectory-bound"]
+    assert "difficulty" not in told.message
+
+
 def test_readout_misfit_where_the_gate_is_noise(tmp_path, good_findings):
     codes = of(tmp_path, good_trajectory_bad_gate)
     assert codes["readout-misfit"].severity == "high"
@@ -159,6 +189,42 @@ def test_no_better_than_fixed_where_the_gate_is_noise(tmp_path, good_findings):
     assert "no-better-than-fixed" not in good_findings
 
 
+def seeing(path, sight, seed):
+    """The gate looks at the loop, and by `sight` at how far the example is solved."""
+    rng = np.random.default_rng(seed)
+    needed = rng.integers(1, 6, EXAMPLES)
+    loop = np.arange(1, LOOPS + 1)
+    gate = 1.5 * (loop - 2.5) + sight * (loop - needed[:, None] + 0.5)
+    gate = gate + rng.normal(0, 0.5, gate.shape)
+    return solved(path, needed=needed, gate=gate, seed=seed)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_better_than_fixed_where_the_gate_sees_the_loop_alone(tmp_path, seed):
+    blind = of(tmp_path, seeing, sight=0.0, seed=seed)
+    numbers = blind["no-better-than-fixed"].numbers
+    assert numbers["over_fixed_low"] < 0 < numbers["over_fixed_high"]
+    assert numbers["over_fixed_high"] < 0.1 * min(numbers["to_gain"], numbers["found_gain"])
+    for sight in (0.2, 0.5):
+        codes = of(tmp_path / f"{sight}", seeing, sight=sight, seed=seed)
+        assert "no-better-than-fixed" not in codes
+
+
+@pytest.mark.parametrize(
+    ("over", "found_gain", "said"),
+    [
+        ((0.000, 0.010), 0.2, True),
+        ((0.000, 0.010), 0.05, False),  # a fifth of what can be found is not ruled out
+        ((0.008, 0.005), 0.2, False),  # little, but shown
+        ((0.003, 0.001), 0.2, True),
+        ((-0.030, 0.010), 0.2, True),
+    ],
+)
+def test_a_gain_on_a_fixed_depth_is_weighed_against_what_can_be_found(over, found_gain, said):
+    one = evidence({}, {}, None, over_fixed=span(*over), to_gain=0.3, found_gain=found_gain)
+    assert ("no-better-than-fixed" in {f.code for f in find(one)}) is said
+
+
 def test_misordered_where_the_hard_leave_first(tmp_path, good_findings):
     needed = np.random.default_rng(4).integers(1, 5, EXAMPLES)
     gate = np.where(np.arange(1, LOOPS + 1) >= 6 - needed[:, None], 6.0, -6.0)
@@ -172,6 +238,77 @@ def test_leaving_the_hopeless_at_once_is_no_disorder(tmp_path):
     needed = np.where(rng.random(EXAMPLES) < 0.4, 99, rng.integers(1, 5, EXAMPLES))
     leave = solved_from(needed) | (needed[:, None] > LOOPS)
     assert "misordered" not in of(tmp_path, solved, needed=needed, gate=np.where(leave, 6.0, -6.0))
+
+
+def at_half(store, min_depth=1):
+    """Mean depth and accuracy on test where the running product of what stays falls to 1/2."""
+    depths, rights = [], []
+    for logits, right in zip(
+        store.numpy("gate_logit", split="test"), store.correct("test"), strict=True
+    ):
+        stays, loop = 1.0, 0
+        for loop in range(1, LOOPS + 1):
+            stays *= 1 - 1 / (1 + np.exp(-float(logits[loop - 1])))
+            if loop >= min_depth and stays <= 0.5:
+                break
+        depths.append(loop)
+        rights.append(right[loop - 1])
+    return np.mean(depths), np.mean(rights)
+
+
+@pytest.mark.parametrize("min_depth", [1, 2])
+def test_gate_miscalibrated_where_its_order_is_right_and_it_leaves_at_once(tmp_path, min_depth):
+    needed = np.random.default_rng(8).integers(1, 6, EXAMPLES)
+    gate = np.where(solved_from(needed), 8.0, -8.0)
+    gate[:, 0] = np.where(needed == 1, 8.0, 2.0)  # all are past 1/2 at once
+    store = solved(tmp_path / "store.zarr", needed=needed, gate=gate)
+    codes = found(diagnose(store, min_depth=min_depth, **QUICK), "store")
+    early = codes["gate-miscalibrated"]
+    depth, accuracy = at_half(store, min_depth)
+    assert depth == min_depth
+    assert early.numbers["depth_at_half"] == pytest.approx(depth)
+    assert early.numbers["accuracy_at_half"] == pytest.approx(accuracy)
+    assert early.numbers["accuracy_over_chosen_high"] < -0.5
+    assert early.severity == "medium"
+    assert "too early: at the threshold chosen on val it takes " in early.message
+    assert not {"readout-misfit", "trajectory-bound"} & set(codes), "its order is right"
+
+
+def test_gate_miscalibrated_where_it_hardly_ever_leaves(tmp_path, good_findings):
+    needed = np.random.default_rng(8).integers(1, 5, EXAMPLES)
+    gate = np.where(solved_from(needed), -3.0, -9.0)
+    late = of(tmp_path, solved, needed=needed, gate=gate)["gate-miscalibrated"]
+    assert late.numbers["depth_at_half"] == pytest.approx(LOOPS)
+    assert late.numbers["depth_over_chosen_low"] > 2
+    assert "too late" in late.message
+    assert "gate-miscalibrated" not in good_findings
+
+
+@pytest.mark.parametrize(
+    ("deeper", "better", "said"),
+    [
+        ((-1.0, 0.1), (-0.030, 0.010), "too early"),
+        ((-1.0, 0.1), (-0.019, 0.010), None),
+        ((-1.0, 0.1), (-0.030, 0.040), None),
+        ((0.2, 0.1), (0.000, 0.010), "too late"),
+        ((0.2, 0.3), (0.000, 0.010), None),
+        ((0.05, 0.01), (0.000, 0.010), None),
+        ((0.2, 0.1), (0.004, 0.002), None),  # more is right for it
+        ((0.2, 0.1), (0.004, 0.010), "too late"),
+    ],
+)
+def test_a_gate_as_trained_is_weighed_against_its_chosen_threshold(deeper, better, said):
+    trained = AsTrained(
+        depth=span(3.0 + deeper[0]),
+        accuracy=span(0.9 + better[0]),
+        chosen=(3.0, 0.9),
+        deeper=span(*deeper),
+        better=span(*better),
+    )
+    codes = {f.code: f for f in find(evidence({}, {}, None, trained=trained))}
+    assert ("gate-miscalibrated" in codes) is (said is not None)
+    if said:
+        assert said in codes["gate-miscalibrated"].message
 
 
 def test_threshold_drift_where_test_is_less_confident_than_val(tmp_path, good_findings):
@@ -246,6 +383,6 @@ def test_too_few_examples_where_the_interval_holds_more_than_it_tells(tmp_path):
     split = np.repeat(["fit", "val", "test"], [EXAMPLES - 80, 40, 40])
     few = of(tmp_path, solved, needed=needed, gate=np.where(sees, 6.0, -6.0), split=split)
     assert "too-few-examples" in few
-    assert "would decide it" in few["too-few-examples"].message
+    assert " test inputs would decide it" in few["too-few-examples"].message
     many = of(tmp_path / "many", solved, needed=needed, gate=np.where(sees, 6.0, -6.0))
     assert "too-few-examples" not in many

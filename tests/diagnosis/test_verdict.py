@@ -1,81 +1,15 @@
 """What the verdict says of parts of regret that are chosen here."""
 
-import math
 import re
 
 import pytest
 
-from trajdiag.diagnosis.causes import READOUT_MISFIT, causes
-from trajdiag.diagnosis.evidence import Chance, Evidence, Part
-from trajdiag.diagnosis.regret import ACCURACY, INTEGRATED, LEARNABLE, MISFIT, TRAJECTORY, UNEXPOSED
+from tests.diagnosis.planted_evidence import evidence, span
+from trajdiag.diagnosis.as_trained import AsTrained
+from trajdiag.diagnosis.causes import NOT_EXPOSED, READOUT_MISFIT, causes
+from trajdiag.diagnosis.findings import find
+from trajdiag.diagnosis.regret import LEARNABLE, MISFIT, TRAJECTORY, UNEXPOSED
 from trajdiag.diagnosis.verdict import verdict
-from trajdiag.spans import Span
-
-
-def span(value: float, half: float = 0.02) -> Span:
-    return Span(value=value, low=value - half, high=value + half)
-
-
-def evidence(
-    loops: dict[str, Span], points: dict[str, Span], reference: str | None, store: str = "mine"
-) -> Evidence:
-    """A model with a gate of its own, by its parts of regret in loops and in accuracy."""
-    none = span(0.0, 0.001)
-    units = {ACCURACY: loops, INTEGRATED: points}
-
-    def left(parts: dict[str, Span]) -> Span:
-        values = [parts.get(name, none) for name in (LEARNABLE, MISFIT)]
-        return Span(
-            value=sum(v.value for v in values),
-            low=sum(v.low or 0.0 for v in values),
-            high=sum(v.high or 0.0 for v in values),
-        )
-
-    names = [UNEXPOSED, LEARNABLE, MISFIT, *([TRAJECTORY] if reference else [])]
-    parts = {n: [Part(at=at, span=of.get(n, none)) for at, of in units.items()] for n in names}
-    parts["left"] = [Part(at=at, span=left(of)) for at, of in units.items()]
-    whole = {at: span(sum(s.value for s in of.values())) for at, of in units.items()}
-    return Evidence(
-        store=store,
-        reference=reference,
-        paired=True,
-        loops=6,
-        n=500,
-        fewest=500,
-        fewest_of="test",
-        n_val=500,
-        readout="native",
-        native=True,
-        simple="entropy",
-        parts=parts,
-        regret=whole,
-        shares={"trajectory": none},
-        lost=none,
-        matched=0.9,
-        best="entropy",
-        fitted=False,
-        depth=span(2.0),
-        accuracy=span(0.93),
-        own=(4.0, 0.9),
-        gain=None,
-        bound=None,
-        final=0.95,
-        tied=(),
-        chance=Chance(p=0.0, majority=0.5, best=0.9, beaten=True, tellable=True),
-        overthinking=none,
-        peak=none,
-        peak_loop=6,
-        modal_share=None,
-        modal_depth=None,
-        needed_share=0.5,
-        over_fixed=span(0.1),
-        to_gain=0.1,
-        order=None,
-        needed_order=math.nan,
-        released=None,
-        drift_depth=none,
-        drift_accuracy=none,
-    )
 
 
 def test_a_cause_that_matters_in_loops_alone_is_told_in_loops_without_a_reference_too():
@@ -131,3 +65,50 @@ def test_of_many_stores_four_are_told_and_the_rest_counted():
     assert told[4] == told[9] == "3 more are in the findings."
     assert [line.split(" use ")[0] for line in told[5:9]] == [f"On s{i}" for i in range(4)]
     assert len(told) == 11, "and that they share no examples"
+
+
+def test_what_would_decide_is_counted_in_test_inputs():
+    told = verdict([evidence({}, {MISFIT: span(0.01)}, None)])
+    assert re.search(r"; about [0-9,]+ test inputs would decide it\)", told[-1])
+
+
+def test_a_finding_of_little_does_not_advise_against_a_verdict_that_keeps_the_gate():
+    little = {MISFIT: span(0.03, 0.001), LEARNABLE: span(0.03, 0.001), UNEXPOSED: span(0.4, 0.001)}
+    kept = evidence({}, little, None, best="native")
+    assert "keep its own gate" in verdict([kept])[1]
+    found = {f.code: f for f in find(kept)}
+    for code in (READOUT_MISFIT, NOT_EXPOSED):
+        assert found[code].severity == "info"
+        assert found[code].advice.startswith("Keep its own gate")
+    other = {f.code: f for f in find(evidence({}, little, None, best="entropy"))}
+    assert other[NOT_EXPOSED].advice.startswith("Fit a gate: `trajdiag fit-gate mine ")
+
+
+EARLY = AsTrained(
+    depth=span(2.0), accuracy=span(0.2), chosen=(4.0, 0.9), deeper=span(-2.0), better=span(-0.7)
+)
+
+
+def test_a_verdict_names_the_signs_of_the_models_own_gate_in_its_stores_sentence():
+    lost = {MISFIT: span(0.2)}
+    told = verdict([evidence({}, lost, None, trained=EARLY)])
+    assert len(told) <= 3
+    assert told[0].endswith("; its gate leaves 2.00 loops too early at an exit probability of 1/2.")
+    signs = {"modal_share": 1.0, "modal_depth": 3, "over_fixed": span(0.0, 0.001)}
+    told = verdict([evidence({}, lost, None, order=span(-0.5), needed_order=0.9, **signs)])
+    assert told[0].endswith(
+        "; its gate sends nearly everything to loop 3, is no better than a fixed depth and lets "
+        "harder inputs leave earlier."
+    )
+    assert "its gate " not in verdict([evidence({}, lost, None)])[0]
+    assert "its gate " not in verdict([evidence({}, lost, None, trained=EARLY, native=False)])[0]
+
+
+def test_signs_of_a_gate_are_told_where_its_store_has_no_cause_or_no_sentence():
+    level = verdict([evidence({}, {}, None, trained=EARLY)])
+    assert level[0].startswith(
+        "The own gate of mine is level with hindsight; its gate leaves 2.00 "
+    )
+    unclear = verdict([evidence({}, {MISFIT: span(0.01)}, None, trained=EARLY)])
+    assert unclear[0].startswith("The own gate of mine leaves 2.00 loops too early")
+    assert len(unclear) == 3

@@ -12,6 +12,7 @@ from trajdiag.diagnosis.regret import (
     TRAJECTORY,
     UNEXPOSED,
 )
+from trajdiag.readout_registry import NATIVE
 from trajdiag.spans import Span
 
 TRAJECTORY_BOUND, READOUT_MISFIT = "trajectory-bound", "readout-misfit"
@@ -79,6 +80,12 @@ def blamed(evidence: Evidence) -> list[Cause]:
     return [cause for cause in found if kept.get(cause.code, True)]
 
 
+def keeps_own_gate(evidence: Evidence) -> bool:
+    """Whether the model's own gate is the rule to use, and nothing of the readout's is blamed."""
+    codes = {cause.code for cause in blamed(evidence)}
+    return evidence.best == NATIVE and not {READOUT_MISFIT, NOT_EXPOSED} & codes
+
+
 def parts_of(evidence: Evidence, code: str) -> list[Part]:
     """The cause's part of regret, in each unit that has it."""
     return list(evidence.parts.get(CAUSES[code], ()))
@@ -122,7 +129,7 @@ def decides(needed: int | None) -> str:
     """How many test inputs would decide."""
     if needed is None:
         return "with no interval nobody can tell how many would decide it"
-    return f"about {needed:,} would decide it"
+    return f"about {needed:,} test inputs would decide it"
 
 
 def amount(evidence: Evidence, at: str, span: Span | None) -> str:

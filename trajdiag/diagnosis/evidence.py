@@ -8,6 +8,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from trajdiag.diagnosis.as_trained import AsTrained, as_trained
 from trajdiag.diagnosis.comparison import difference, paired
 from trajdiag.diagnosis.regret import ACCURACY, INTEGRATED, Regret, regrets, under_diagnosis
 from trajdiag.metrics.attribution import PARTS
@@ -28,6 +29,8 @@ LEAST_INPUTS = 30
 LEAST_TOLD = 6
 """Groups of test or val below which nothing is told: of five that all point one way, chance gives
 as many in 2 (1/2)^5 = 6% of cases, so that no outcome is clear at 95%."""
+CONCENTRATED, MOST_LEVELS = 0.8, 3
+"""Share of the examples right at no loop that so many levels of difficulty hold, to be named."""
 UNITS = (INTEGRATED, ACCURACY)
 """What causes are weighed in: accuracy over all budgets, and loops at equal accuracy."""
 COLLAPSE_GRID = np.linspace(0.05, 0.95, 19)
@@ -93,6 +96,11 @@ class Evidence:
     """Their sum by unit."""
     shares: Mapping[str, Span]
     """Its examples: ok, trajectory, early, late."""
+    never_at: Mapping[str, float]
+    """Where examples that no loop has right concentrate, the share of them at each level of
+    difficulty, easiest first; empty where they do not."""
+    never_there: float
+    """Share of all such examples that is at these levels."""
     lost: Span
     """early + late: some loop was right."""
     matched: float
@@ -126,12 +134,16 @@ class Evidence:
     """Share of examples at a gate's commonest exit depth, mean over exit probabilities; None for
     what is no gate."""
     modal_depth: int | None
+    trained: AsTrained | None
+    """The model's own gate at an exit probability of 1/2; None where it has none."""
     needed_share: float
     """Share of examples at the commonest stays-right depth."""
     over_fixed: Span
     """Area of the readout less that of fixed depth."""
     to_gain: float
     """Area of the stays-right oracle less that of fixed depth."""
+    found_gain: float
+    """Area of the learned bound, or of `best` where none was fitted, less that of fixed depth."""
     order: Span | None
     """Spearman of its exit depth with difficulty, over examples that some loop settles rightly."""
     needed_order: float
@@ -163,6 +175,7 @@ def gather(s: Scored, r: Scored | None, spans: Spans, seed: int) -> Evidence:
     needed = _needed(s)
     modal = _modal(under)
     fewest, fewest_of = _fewest(s, r)
+    never_at, never_there = _concentrated(s)
     return Evidence(
         store=s.name,
         reference=None if r is None else r.name,
@@ -182,6 +195,8 @@ def gather(s: Scored, r: Scored | None, spans: Spans, seed: int) -> Evidence:
             if at in split and (span := spans.of(split[at].regret)) is not None
         },
         shares={part: spans.sure(estimate) for part, estimate in shares.items()},
+        never_at=never_at,
+        never_there=never_there,
         lost=spans.sure(lost),
         matched=float(s.targets.matched[0]),
         best=top.readout.name,
@@ -199,15 +214,47 @@ def gather(s: Scored, r: Scored | None, spans: Spans, seed: int) -> Evidence:
         peak_loop=peak_loop,
         modal_share=None if modal is None else modal[0],
         modal_depth=None if modal is None else modal[1],
+        trained=as_trained(s, native, spans),
         needed_share=_commonest(needed),
         over_fixed=spans.sure(difference(s, under, s, fixed, "area")),
-        to_gain=float(stays.estimates["area"][0] - fixed.estimates["area"][0]),
+        to_gain=_ahead(stays, fixed),
+        found_gain=_ahead(bound or top, fixed),
         order=spans.of(_order(s, under, needed)),
         needed_order=_needed_order(s, needed),
         released=released_rule(s.outcomes.store, "test"),
         drift_depth=wide.sure(under.drift["depth"]),
         drift_accuracy=wide.sure(under.drift["accuracy"]),
     )
+
+
+def _concentrated(s: Scored) -> tuple[dict[str, float], float]:
+    """The fewest levels of difficulty that hold CONCENTRATED of the examples right at no loop, with
+    their share of each, and how much of all such examples they hold. Nothing where more than
+    MOST_LEVELS are needed, where fewer than half are never right in one, or where they are not
+    twice as frequent there as elsewhere."""
+    levels, difficulty = s.outcomes.levels, s.outcomes.difficulty
+    known, width = levels.code >= 0, len(levels.centre)
+    never = np.logical_not(s.outcomes.test.correct.any(axis=1))
+    if not never.any() or not width:
+        return {}, 0.0
+    size = np.bincount(levels.code[known], minlength=width)
+    count = np.bincount(levels.code[known & never], minlength=width)
+    order = np.argsort(-count, kind="stable")[:MOST_LEVELS]
+    held = np.cumsum(count[order]) / never.sum()
+    if held[-1] < CONCENTRATED:
+        return {}, 0.0
+    named = np.sort(order[: int((held >= CONCENTRATED).argmax()) + 1])
+    inside, there = count[named].sum() / size[named].sum(), count[named] / size[named]
+    others = never.size - size[named].sum()
+    elsewhere = (never.sum() - count[named].sum()) / others if others else 1.0
+    if there.min() < 0.5 or inside < 2 * elsewhere:
+        return {}, 0.0
+    found = {}
+    for level, share in zip(named, there, strict=True):
+        of = difficulty[levels.code == level]
+        low, high = f"{of.min():g}", f"{of.max():g}"
+        found[low if low == high else f"{low} to {high}"] = float(share)
+    return found, float(count[named].sum() / never.sum())
 
 
 def _fewest(s: Scored, r: Scored | None) -> tuple[int, str]:
@@ -250,6 +297,10 @@ def _best(s: Scored, spans: Spans) -> tuple[Evaluation, list[str]]:
     ]
     chosen = next((e for e in tied if e.readout.kind == "native"), top)
     return chosen, [e.readout.name for e in (top, *tied) if e is not chosen] if tied else []
+
+
+def _ahead(e: Evaluation, fixed: Evaluation) -> float:
+    return float(e.estimates["area"][0] - fixed.estimates["area"][0])
 
 
 def _at(e: Evaluation) -> tuple[float, float]:

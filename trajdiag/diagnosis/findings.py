@@ -1,6 +1,7 @@
 """What the numbers of a store allow to be said of it, with advice."""
 
 import dataclasses
+import shlex
 from collections.abc import Callable, Mapping
 
 from trajdiag.diagnosis.causes import (
@@ -16,6 +17,7 @@ from trajdiag.diagnosis.causes import (
     causes,
     decides,
     independent,
+    keeps_own_gate,
     matters,
     parts_of,
     short,
@@ -26,7 +28,7 @@ from trajdiag.diagnosis.regret import LEARNABLE, MISFIT
 from trajdiag.diagnosis.symptoms import finding_of, released, symptoms
 from trajdiag.results import Finding
 
-_FIT = "Fit a gate: `trajdiag fit-gate --kind boosted --objective utility --utility any-later`"
+_KEEP = "Keep its own gate: this is a small part of what it loses."
 NO_CAUSE, TOO_FEW, CHANCE = "no-clear-cause", "too-few-examples", "chance"
 
 
@@ -48,10 +50,12 @@ def _trajectory_bound(e: Evidence, cause: Cause) -> Finding:
     if e.reference is None:
         never, lost = (span.text(100, 1, "%") for span in (e.shares["trajectory"], e.lost))
         message = (
-            f"{never} of test examples are right at no loop, so no readout could save them; "
+            f"{never} of test examples are right at no loop, so no readout could save them"
+            f"{_where_never(e)}; "
             f"{lost} are right at some loop but not where {e.readout} leaves"
         )
         numbers = e.shares["trajectory"].numbers("never_right") | e.lost.numbers("lost")
+        numbers |= {f"never_right@difficulty={at}": share for at, share in e.never_at.items()}
     else:
         message = (
             f"the oracle of {e.reference} is ahead of this trajectory's own, luck taken off, by "
@@ -65,6 +69,18 @@ def _trajectory_bound(e: Evidence, cause: Cause) -> Finding:
     return finding_of(e, cause.code, cause.severity, message, advice, numbers)
 
 
+def _where_never(e: Evidence) -> str:
+    """The levels of difficulty at which nearly all examples are that no loop has right."""
+    if not e.never_at:
+        return ""
+    most = "nearly all" if e.never_there >= 0.95 else "most"
+    names = " and ".join(", ".join(e.never_at).rsplit(", ", 1))
+    shares = " and ".join(
+        ", ".join(f"{100 * share:.0f}%" for share in e.never_at.values()).rsplit(", ", 1)
+    )
+    return f", {most} of them of difficulty {names} ({shares} there)"
+
+
 def _readout_misfit(e: Evidence, cause: Cause) -> Finding:
     message = (
         f"{e.readout} leaves {_amounts(e, READOUT_MISFIT)} on the table that a causal rule on "
@@ -73,7 +89,7 @@ def _readout_misfit(e: Evidence, cause: Cause) -> Finding:
     advice = (
         f"Keep the model and read it with {e.best} instead."
         if e.best != e.readout
-        else f"{_FIT} on the same states."
+        else _fit(e, cause, " on the same states.")
     )
     return finding_of(e, cause.code, cause.severity, message, advice, _numbers(e, READOUT_MISFIT))
 
@@ -86,7 +102,7 @@ def _not_exposed(e: Evidence, cause: Cause) -> Finding:
     advice = (
         f"Read the states with {e.best}, which is fitted on them."
         if e.fitted
-        else f"{_FIT}, or --kind mlp; score takes it up by itself."
+        else _fit(e, cause, ", or --kind mlp; score takes it up by itself.")
     )
     return finding_of(e, cause.code, cause.severity, message, advice, _numbers(e, NOT_EXPOSED))
 
@@ -108,6 +124,14 @@ _CAUSES: Mapping[str, Callable[[Evidence, Cause], Finding]] = {
     NOT_EXPOSED: _not_exposed,
     NOTHING_FINDS: _nothing_finds,
 }
+
+
+def _fit(e: Evidence, cause: Cause, rest: str) -> str:
+    """To fit a gate, unless that is against the verdict, which keeps the model's own."""
+    if cause.severity == "info" and keeps_own_gate(e):
+        return _KEEP
+    command = f"trajdiag fit-gate {shlex.quote(e.store)} --kind boosted --objective utility"
+    return f"Fit a gate: `{command} --utility any-later`{rest}"
 
 
 def _chance(e: Evidence) -> Finding:

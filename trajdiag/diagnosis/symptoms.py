@@ -1,11 +1,13 @@
 """What goes wrong beside or behind a shortfall: signs that point at training, gate or data."""
 
 import dataclasses
+import math
+import shlex
 
 from trajdiag.diagnosis.causes import MATERIAL, amount
 from trajdiag.diagnosis.evidence import Evidence
 from trajdiag.diagnosis.regret import INTEGRATED
-from trajdiag.readout_registry import RELEASED
+from trajdiag.readout_registry import NATIVE, RELEASED
 from trajdiag.results import Finding
 from trajdiag.spans import Span
 
@@ -15,10 +17,14 @@ SPREAD = 0.9
 """Share of examples that need one depth below which a gate should not have."""
 TO_GAIN = 0.02
 """Area that adaptive depth could add to a fixed one, below which nothing is asked of a readout."""
+LITTLE = 0.1
+"""Share of what can be found above fixed depth, below which a gain that is not shown is none."""
 ORDERED = 0.1
 """Spearman of needed depth with difficulty from which exit depths should follow it."""
 DRIFT = {"depth": 0.1, "accuracy": 0.02}
 """Changes from val to test, in loops and in accuracy, that matter."""
+MISTIMED = {"depth": 0.1, "accuracy": 0.02}
+"""Loops too many, or accuracy too little, from which a gate as trained leaves at the wrong time."""
 
 
 def symptoms(evidence: Evidence) -> list[Finding]:
@@ -30,6 +36,7 @@ def symptoms(evidence: Evidence) -> list[Finding]:
         _collapsed,
         _no_better_than_fixed,
         _misordered,
+        _miscalibrated,
         _drift,
     ):
         found += one(evidence)
@@ -85,8 +92,13 @@ def _overthinking(e: Evidence) -> list[Finding]:
     return [dataclasses.replace(found, readout=None)]
 
 
+def collapsed(e: Evidence) -> bool:
+    """Whether a gate sends nearly all examples to one depth, though they need several."""
+    return e.modal_share is not None and e.modal_share >= COLLAPSED and e.needed_share <= SPREAD
+
+
 def _collapsed(e: Evidence) -> list[Finding]:
-    if e.modal_share is None or e.modal_share < COLLAPSED or e.needed_share > SPREAD:
+    if not collapsed(e) or e.modal_share is None:
         return []
     return [
         finding_of(
@@ -103,19 +115,21 @@ def _collapsed(e: Evidence) -> list[Finding]:
 
 
 def no_better_than_fixed(e: Evidence) -> bool:
-    """Whether the data rule out that the readout gains by half a point on a fixed depth, where
-    something could be gained."""
+    """Whether the readout's gain on a fixed depth is not shown, and the data rule out that it is a
+    tenth of what can be found (at least half a point), where something could be gained; or they
+    rule out half a point, shown or not."""
     high = e.over_fixed.high
-    worse = high is not None and high < MATERIAL[INTEGRATED]
-    return worse and e.to_gain >= TO_GAIN and e.readout != "fixed"
+    if high is None or e.to_gain < TO_GAIN or e.readout == "fixed":
+        return False
+    tenth = LITTLE * min(e.to_gain, e.found_gain)
+    return high < MATERIAL[INTEGRATED] or (high < tenth and not e.over_fixed.positive)
 
 
 def _no_better_than_fixed(e: Evidence) -> list[Finding]:
     if not no_better_than_fixed(e):
         return []
-    behind = turned(e.over_fixed)
-    by = f", {behind.text(100, 2)} accuracy points behind over all budgets" * (
-        abs(behind.value) >= 5e-5
+    by = f" ({e.over_fixed.text(100, 2)} accuracy points over all budgets)" * (
+        abs(e.over_fixed.value) >= 5e-5
     )
     return [
         finding_of(
@@ -127,13 +141,22 @@ def _no_better_than_fixed(e: Evidence) -> list[Finding]:
             f"Run a fixed depth, or read the states with {e.best}."
             if e.best not in ("fixed", e.readout)
             else "Run a fixed depth.",
-            {**e.over_fixed.numbers("over_fixed"), "to_gain": e.to_gain},
+            {
+                **e.over_fixed.numbers("over_fixed"),
+                "to_gain": e.to_gain,
+                "found_gain": e.found_gain,
+            },
         )
     ]
 
 
+def misordered(e: Evidence) -> bool:
+    """Whether harder inputs leave the readout earlier, though they need more loops."""
+    return e.order is not None and e.order.negative and e.needed_order > ORDERED
+
+
 def _misordered(e: Evidence) -> list[Finding]:
-    if e.order is None or not e.order.negative or not e.needed_order > ORDERED:
+    if not misordered(e) or e.order is None:
         return []
     return [
         finding_of(
@@ -143,10 +166,53 @@ def _misordered(e: Evidence) -> list[Finding]:
             f"harder inputs leave {e.readout} earlier (Spearman {e.order.text()}), though they "
             f"need more loops (Spearman {e.needed_order:.2f})",
             "It takes giving up for being done: prefer a gate that asks whether going on helps "
-            "(--objective utility).",
+            f"(`trajdiag fit-gate {shlex.quote(e.store)} --objective utility`).",
             {**e.order.numbers("order"), "needed_order": e.needed_order},
         )
     ]
+
+
+def mistimed(e: Evidence) -> str | None:
+    """`early` or `late`: where the model's own gate leaves at an exit probability of 1/2, against
+    the threshold that val chooses; None where neither is shown."""
+    if e.trained is None:
+        return None
+    deeper, better = e.trained.deeper, e.trained.better
+    if better.negative and better.value <= -MISTIMED["accuracy"]:
+        return "early" if deeper.value < 0 else None
+    # running on is a fault only where it is not shown to bring more right answers
+    late = deeper.positive and deeper.value >= MISTIMED["depth"] and not better.positive
+    return "late" if late else None
+
+
+def _miscalibrated(e: Evidence) -> list[Finding]:
+    way, trained = mistimed(e), e.trained
+    if way is None or trained is None:
+        return []
+    depth, accuracy = trained.chosen
+    found = finding_of(
+        e,
+        "gate-miscalibrated",
+        "medium",
+        f"at an exit probability of 1/2 {NATIVE} leaves after {trained.depth.text()} loops and is "
+        f"{trained.accuracy.text(100, 1, '%')} right, too {way}: at the threshold chosen on val it "
+        f"takes {depth:.2f} for {100 * accuracy:.1f}%",
+        "The order of its exits may be fine while their scale is not: run it at a threshold chosen "
+        f"on val (`trajdiag score {shlex.quote(e.store)} --readouts {NATIVE} --target "
+        f"accuracy={_whole_percent(accuracy):g}`).",
+        {
+            **trained.depth.numbers("depth_at_half"),
+            **trained.accuracy.numbers("accuracy_at_half"),
+            **trained.deeper.numbers("depth_over_chosen"),
+            **trained.better.numbers("accuracy_over_chosen"),
+        },
+    )
+    return [dataclasses.replace(found, readout=NATIVE)]
+
+
+def _whole_percent(accuracy: float) -> float:
+    """An accuracy to ask for, in whole points: what is reached on test, rounded down."""
+    return min(99, max(1, math.floor(100 * accuracy))) / 100
 
 
 def _drift(e: Evidence) -> list[Finding]:

@@ -13,6 +13,7 @@ from trajdiag.diagnosis.causes import (
     blamed,
     decides,
     independent,
+    keeps_own_gate,
     matters,
     parts_of,
     short,
@@ -20,7 +21,7 @@ from trajdiag.diagnosis.causes import (
 )
 from trajdiag.diagnosis.evidence import LEAST_TOLD, Evidence
 from trajdiag.diagnosis.regret import ACCURACY, INTEGRATED, LEARNABLE, MISFIT, TRAJECTORY, UNEXPOSED
-from trajdiag.diagnosis.symptoms import no_better_than_fixed
+from trajdiag.diagnosis.symptoms import collapsed, misordered, mistimed, no_better_than_fixed
 from trajdiag.readout_registry import NATIVE
 from trajdiag.spans import Span
 
@@ -50,9 +51,16 @@ def verdict(stores: Sequence[Evidence]) -> list[str]:
     caused = [e for e in caused if e.store not in references] or caused
     clauses = [_too_few(e) for e in few]
     clauses += [_at_chance(e) for e in stores if e.chance.only and not e.too_few]
-    clauses += [_cause(e) for e in caused]
+    clauses += [_cause(e) + _and_its_gate(e) for e in caused]
     quiet = [e for e in told if e not in caused and e.store not in references]
-    clauses += [_nothing(e) for e in quiet if not undecided(e)]
+    settled = [e for e in quiet if not undecided(e)]
+    clauses += [_nothing(e) + _and_its_gate(e) for e in settled]
+    # what has no sentence of its own
+    clauses += [
+        f"the own gate of {e.store} {signs}"
+        for e in told
+        if e not in caused and e not in settled and (signs := _signs(e))
+    ]
     limits: list[str] = []
     alone = [e.store for e in told if e.reference is None and e.store not in references]
     if alone and len(told) > 1:
@@ -104,6 +112,29 @@ def _cause(e: Evidence) -> str:
             f"leaves is {mostly}"
         )
     return f"{_who(e)} falls short of {against} by {amount(e, at, whole)}, and that is {mostly}"
+
+
+def _and_its_gate(e: Evidence) -> str:
+    signs = _signs(e)
+    return f"; its gate {signs}" if signs else ""
+
+
+def _signs(e: Evidence) -> str:
+    """What the findings of medium severity say of the model's own gate, in few words."""
+    if not e.native:
+        return ""
+    said = []
+    if collapsed(e):
+        said.append(f"sends nearly everything to loop {e.modal_depth}")
+    if no_better_than_fixed(e):
+        said.append("is no better than a fixed depth")
+    if misordered(e):
+        said.append("lets harder inputs leave earlier")
+    way = mistimed(e)
+    if way is not None and e.trained is not None:
+        loops = abs(e.trained.deeper.value)
+        said.append(f"leaves {loops:.2f} loops too {way} at an exit probability of 1/2")
+    return _names(said, most=len(said))
 
 
 def _alone(stores: Sequence[str]) -> str:
@@ -200,9 +231,9 @@ def _keep(e: Evidence) -> str:
     """What to do where no scored readout is clearly better than the model's own gate."""
     if no_better_than_fixed(e):
         return "run a fixed depth, or keep its own gate"
-    if {READOUT_MISFIT, NOT_EXPOSED} & {cause.code for cause in blamed(e)}:
-        return "no scored readout is clearly better than its own gate"
-    return "keep its own gate"
+    if keeps_own_gate(e):
+        return "keep its own gate"
+    return "no scored readout is clearly better than its own gate"
 
 
 def _clear(span: Span) -> bool:

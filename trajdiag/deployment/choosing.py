@@ -20,7 +20,7 @@ from trajdiag.deployment.saved_readout import (
     weights_sha256,
 )
 from trajdiag.deployment.targets import NotReachedError, TargetConfig, choose_on_val
-from trajdiag.errors import ConfigError, UnknownNameError
+from trajdiag.errors import ConfigError, UnknownNameError, shown
 from trajdiag.metrics.bootstrap import Resample, interval
 from trajdiag.metrics.frontier import exit_depth, right_at
 from trajdiag.metrics.risk_control import group_weights
@@ -92,7 +92,7 @@ def require_loops(store: Store, config: TargetConfig) -> None:
         if depth is not None and depth > store.loops:
             raise ConfigError(
                 f"{name} must be from 1 to {store.loops}, the loops of store {store.name}, got "
-                f"{depth:g}"
+                f"{shown(depth)}"
             )
 
 

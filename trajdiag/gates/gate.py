@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 from torch.nn.functional import pad
 
-from trajdiag.errors import ConfigError, FingerprintError, GateError
+from trajdiag.errors import ConfigError, FingerprintError, GateError, shown
 from trajdiag.gates import objectives
 from trajdiag.gates.config import FITTED_KINDS, FitGateConfig
 from trajdiag.gates.halting import cumulative_hazard, prior
@@ -22,6 +22,7 @@ from trajdiag.gates.reader import GateReader
 from trajdiag.gates.signal_reader import SignalReader
 from trajdiag.gates.state_reader import StateReader
 from trajdiag.html_tables import html_facts
+from trajdiag.names import checked_options, require_type
 from trajdiag.store.checksum import crc32c
 from trajdiag.store.durable import disk_errors, write_files
 from trajdiag.store.reader import Store
@@ -55,7 +56,9 @@ class Gate:
     def __init__(self, config: FitGateConfig | None = None, **options: Any) -> None:
         if config is not None and options:
             raise ConfigError("give a gate a config or options, not both")
-        self.config = config or FitGateConfig(**options)
+        if not isinstance(config, FitGateConfig | None):
+            raise ConfigError(f"config must be a FitGateConfig, got {shown(config)}")
+        self.config = config or FitGateConfig(**checked_options("Gate", FitGateConfig, options))
         self.commands = []
 
     def __repr__(self) -> str:
@@ -131,6 +134,7 @@ class Gate:
         Raises GateError where the store lacks one of the two.
         """
         config = self.config
+        require_type("store", store, Store)
         _require_splits(store)
         fit, val = (_objective(config, store, split) for split in ("fit", "val"))
         reader, self.history_ = _READERS[config.kind].fit(config, store, fit, val, progress)

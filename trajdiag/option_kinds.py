@@ -32,6 +32,7 @@ def fits(value: Any, kind: Any) -> bool:
     if origin is Literal:
         return isinstance(value, tuple(map(type, of)))  # the config says which there are
     if origin is tuple:
+        value = plain(value)
         if not isinstance(value, Collection) or isinstance(value, str | bytes | Mapping):
             return False
         kinds = of if Ellipsis not in of else (of[0],) * len(value)

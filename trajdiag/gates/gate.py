@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +32,17 @@ CONFIG, WEIGHTS = "config.json", "gate.safetensors"
 GATE_VERSION = 1
 _CHECK = "crc32c"
 
+_LONGEST = 255
+"""Bytes of a store's name: it is a folder's."""
+_SAID: dict[str, Any] = {
+    "store": str,
+    "fingerprint": str,
+    "commands": tuple[str, ...],
+    "val_loss": float,
+    "baseline_loss": float,
+    "history": tuple[float, ...],
+}
+"""What a config says beside its options and its reader's facts, and of what type it is."""
 _UNREADABLE = (RuntimeError, SafetensorError, ConfigError)
 """What torch, safetensors and our own config raise for a folder that is no gate of ours."""
 
@@ -234,7 +246,7 @@ def load_gate(path: str | os.PathLike[str], store: Store) -> Gate:
 
 def read_gate(path: str | os.PathLike[str]) -> Gate:
     """The gate in folder `path`, whatever its store. Raises GateError where missing or damaged."""
-    folder = Path(path)
+    folder = Path(require_type("a gate's folder", path, str))
     if not (folder / CONFIG).is_file():
         raise GateError(
             f"no gate at {folder}: it has no {CONFIG}; make one with `trajdiag fit-gate`"
@@ -245,7 +257,7 @@ def read_gate(path: str | os.PathLike[str]) -> Gate:
             raise ValueError(f"{CONFIG} is no JSON object")
         if content["version"] != GATE_VERSION:
             raise GateError(
-                f"gate {folder} has version {content['version']}, this trajdiag reads "
+                f"gate {folder} has version {shown(content['version'])}, this trajdiag reads "
                 f"{GATE_VERSION}; fit it again with --overwrite"
             )
         options = {key: content[key] for key in FitGateConfig().identity()}
@@ -254,15 +266,17 @@ def read_gate(path: str | os.PathLike[str]) -> Gate:
         if hashlib.sha256(weights).hexdigest() != content["sha256"]:
             raise ValueError(f"{WEIGHTS} is not the file that {CONFIG} names")
         gate.reader_ = _READERS[gate.config.kind].from_folder(gate.config, content, weights)
-        gate.store_, gate.fingerprint_ = content["store"], content["fingerprint"]
-        gate.val_loss_, gate.baseline_loss_ = content["val_loss"], content["baseline_loss"]
-        gate.history_, gate.commands = content["history"], content["commands"]
-        if not isinstance(gate.fingerprint_, str) or not isinstance(gate.commands, list):
-            raise ValueError(f"{CONFIG} names no store, or no commands")
-        if not isinstance(gate.history_, list):
-            raise ValueError(f"{CONFIG} holds a history that is no list")
-        if not all(isinstance(x, float | int) for x in (gate.val_loss_, gate.baseline_loss_)):
-            raise ValueError(f"{CONFIG} holds losses that are no numbers")
+        said = {key: require_type(key, content[key], kind) for key, kind in _SAID.items()}
+        losses = [said["val_loss"], said["baseline_loss"], *said["history"]]
+        if not all(map(math.isfinite, losses)):
+            raise ValueError(f"{CONFIG} holds a loss that is not finite")
+        if not 0 < len(said["store"].encode()) <= _LONGEST:
+            raise ValueError(f"{CONFIG} names no store")
+        if not "".join(said["commands"]).isprintable():
+            raise ValueError(f"{CONFIG} holds commands that nobody can type")
+        gate.store_, gate.fingerprint_ = said["store"], said["fingerprint"]
+        gate.val_loss_, gate.baseline_loss_ = said["val_loss"], said["baseline_loss"]
+        gate.history_, gate.commands = list(said["history"]), list(said["commands"])
         if content.get(_CHECK, _check(content)) != _check(content):
             raise ValueError(f"{CONFIG} is not what was written")
     except (OSError, ValueError, LookupError, TypeError, AttributeError, *_UNREADABLE) as error:

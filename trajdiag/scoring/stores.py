@@ -14,6 +14,7 @@ from trajdiag.bound.rules import Rule
 from trajdiag.errors import ConfigError, UnknownNameError, shown
 from trajdiag.metrics.bootstrap import LEFT_OUT, Estimate, Resample, require_resamples
 from trajdiag.names import checked_options, require_type, settle_fields
+from trajdiag.option_kinds import plain
 from trajdiag.ray_cluster import require_ray
 from trajdiag.readout import FIXED, Readout, absence, bound, list_readouts, oracles
 from trajdiag.results import Results
@@ -140,6 +141,7 @@ def open_stores(
     stores: StoreLike | Iterable[StoreLike] | None, cache_dir: str | os.PathLike[str] | None
 ) -> list[Store]:
     """The stores, opened, each once. Raises ConfigError where two of them bear one name."""
+    stores = plain(stores)
     if stores is None or isinstance(stores, Store | str | os.PathLike):
         found = [open_store(stores, cache_dir)]
     elif isinstance(stores, Iterable):

@@ -93,7 +93,7 @@ def require_loops(store: Store, config: TargetConfig) -> None:
         if depth is not None and depth > store.loops:
             raise ConfigError(
                 f"{name} must be from 1 to {store.loops}, the loops of store {store.name}, got "
-                f"{shown(depth)}"
+                f"{shown(depth) if isinstance(depth, int) else format(depth, 'g')}"
             )
 
 

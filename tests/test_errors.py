@@ -29,6 +29,13 @@ def test_a_name_that_is_no_text_is_unknown_too():
     assert str(UnknownNameError("gate", 3, ["a"])) == "unknown gate 3; existing: a"
 
 
+@pytest.mark.parametrize(
+    "name", ["x" * 5000, ["a"] * 5000, 10**5000], ids=["text", "list", "digits"]
+)
+def test_a_long_name_is_cut(name):
+    assert len(str(UnknownNameError("gate", name, ["a"]))) < 150
+
+
 def test_a_worker_can_tell_another_process_what_it_raised():
     error = UnknownNameError("gate", "mlq", ["mlp"], "A hint")
     assert str(pickle.loads(pickle.dumps(error))) == str(error)

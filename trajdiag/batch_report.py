@@ -3,7 +3,7 @@
 import dataclasses
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from trajdiag.diagnosis.checks import Check, failures, parse_check, quantities, 
 from trajdiag.diagnosis.diagnosing import DiagnoseConfig, diagnose, with_swap
 from trajdiag.errors import CheckError, UsageError
 from trajdiag.latency.saved import saved_latency
-from trajdiag.names import checked_options
+from trajdiag.names import checked_options, require_type
 from trajdiag.readout_registry import BOUND
 from trajdiag.reporting.folder import require_usable, write_report
 from trajdiag.reporting.names import visible
@@ -43,7 +43,10 @@ def report(
     UsageError, before anything is computed, for what is no condition and for a quantity or readout
     that there is not.
     """
-    checks = [parse_check(text) for text in ([fail_if] if isinstance(fail_if, str) else fail_if)]
+    title = require_type("title", title, str | None)
+    command = require_type("command", command, str | None)
+    fail_if = require_type("fail_if", _listed(fail_if), tuple[str, ...])
+    checks = list(map(parse_check, fail_if))
     cache_dir = options.get("cache_dir")
     opened = open_stores(stores, cache_dir)
     compared = opened if reference is None else [*opened, open_store(reference, cache_dir)]
@@ -121,3 +124,10 @@ def report_name(stores: Iterable[str], reference: str | None = None) -> str:
         return names[0]
     text = " ".join(names) + ("" if reference is None else f" against {reference}")
     return f"{count}-stores-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def _listed(texts: Any) -> Any:
+    """One text as a list of it, and what can be gone through but once as one that can be again."""
+    if isinstance(texts, str):
+        return [texts]
+    return list(texts) if isinstance(texts, Iterator) else texts

@@ -2,14 +2,17 @@
 found."""
 
 import json
+import math
 import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from trajdiag.errors import ConfigError, StoreError, UnknownNameError
+from trajdiag.errors import ConfigError, StoreError, UnknownNameError, shown
 
 STORE_SUFFIX = ".zarr"
+_LONGEST = 3000
+"""Bytes of the cache's path: systems take 4,096, and folders and files follow."""
 _MOST_BYTES = 240
 """Of a folder's name; file systems take 255, and what is being written bears a longer one."""
 
@@ -22,15 +25,37 @@ def is_url(location: str | os.PathLike[str]) -> bool:
 def cache_root(cache_dir: str | os.PathLike[str] | None = None) -> Path:
     """The cache root: `cache_dir`, else $TRAJDIAG_CACHE, else ./cache.
 
-    Raises ConfigError where that is a URL.
+    Raises ConfigError where that is a URL, or what no folder's path can be.
     """
-    root = cache_dir or os.environ.get("TRAJDIAG_CACHE") or "cache"
+    given = None if cache_dir is None else _as_text(cache_dir)
+    root = given or os.environ.get("TRAJDIAG_CACHE") or "cache"
     if is_url(root):
         raise ConfigError(
-            f"the cache is a folder on this machine, got {root}; a store may be elsewhere: "
+            f"the cache is a folder on this machine, got {shown(root)}; a store may be elsewhere: "
             "name its URL (in extract by --store)"
         )
+    too_long = _bytes(root) > _LONGEST or any(_bytes(part) > 255 for part in Path(root).parts)
+    if "\0" in root or too_long:
+        raise ConfigError(
+            f"the cache's path must be text in UTF-8 without NUL, at most {_LONGEST:,} bytes long "
+            f"and 255 in each part, got {shown(root)}"
+        )
     return Path(root)
+
+
+def _as_text(cache_dir: Any) -> str:
+    text = os.fspath(cache_dir) if isinstance(cache_dir, str | os.PathLike) else None
+    if not isinstance(text, str):
+        raise ConfigError(f"the cache is a folder's path, got {shown(cache_dir)}")
+    return text
+
+
+def _bytes(text: str) -> float:
+    """Its length in UTF-8; infinite where it has half characters."""
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        return math.inf
 
 
 def stores_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
@@ -81,10 +106,7 @@ def require_place(location: Any) -> None:
         raise ConfigError(
             f"a store is made at a folder's path or a URL, got {type(location).__name__}"
         )
-    try:
-        size = len(Path(text).name.encode())
-    except UnicodeEncodeError:
-        size = 0
+    size = _bytes(Path(text).name)
     if "\0" in text or store_name(text) in ("", "..") or not 0 < size <= _MOST_BYTES:
         raise ConfigError(
             f"a store's path must end in its name, as NAME.zarr, of at most {_MOST_BYTES} bytes in "

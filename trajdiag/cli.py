@@ -8,6 +8,7 @@ in one line, 2 usage, 130 interrupted.
 import difflib
 import errno
 import os
+import re
 import shlex
 import sys
 import traceback
@@ -81,6 +82,9 @@ def completion(
 
 
 _FULL = "; free some space and run the same command again, it goes on where it was"
+_NO_MEMORY = "not enough memory: {}; ask for less, or lower --memory"
+_TRIED = re.compile(r"[Tt]ried to allocate [\d.,]+ \w+")
+"""What torch, which raises RuntimeErrors, says of memory that is not there."""
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -129,7 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             advice = f"; choose another {_places(tokens[0])}"
         return _fail(f"{error.strerror or error}{place}{advice}", 1)
     except MemoryError as error:
-        return _fail(f"not enough memory: {error}; ask for less, or lower --memory", 1)
+        return _fail(_NO_MEMORY.format(error), 1)
     except KeyboardInterrupt:
         return _fail(
             f"interrupted; run it again to go on: {shlex.join(['trajdiag', *tokens])}", 130
@@ -137,6 +141,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except Exception as error:
+        wanted = _TRIED.search(str(error)) if isinstance(error, RuntimeError) else None
+        if wanted is not None:
+            return _fail(_NO_MEMORY.format(wanted[0]), 1)
         # The last resort: one line, never a wall of text.
         if os.environ.get("TRAJDIAG_TRACEBACK"):
             raise

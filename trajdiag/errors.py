@@ -4,6 +4,19 @@ what to do."""
 import difflib
 from collections.abc import Iterable
 
+_LONGEST = 80
+
+
+def shown(value: object) -> str:
+    """A value for a message: on one line, and not long."""
+    try:
+        # A text of numpy's is shown as any other.
+        text = repr(str(value) if isinstance(value, str) else value)
+    except ValueError:  # a whole number of more digits than Python writes
+        return f"an {type(value).__name__} too long to show"
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
 
 class TrajdiagError(Exception):
     """Base of every error that is the user's to fix. The command line prints it and exits 1."""
@@ -14,9 +27,11 @@ class UnknownNameError(TrajdiagError):
 
     def __init__(self, kind: str, name: str, existing: Iterable[str], hint: str = "") -> None:
         names = sorted(existing)
-        close = difflib.get_close_matches(str(name), names, 1, cutoff=0.8)
+        close = (
+            difflib.get_close_matches(name, names, 1, cutoff=0.8) if isinstance(name, str) else ()
+        )
         super().__init__(
-            f"unknown {kind} {name!r}"
+            f"unknown {kind} {shown(name)}"
             + (f", did you mean {close[0]}?" if close else ";")
             + f" existing: {', '.join(names) or 'none'}"
             + (f". {hint}" if hint else "")

@@ -3,10 +3,9 @@
 import dataclasses
 import re
 from collections.abc import Mapping
-from numbers import Integral, Real
 from typing import Any, get_type_hints
 
-from trajdiag.errors import ConfigError, UnknownNameError
+from trajdiag.errors import ConfigError, UnknownNameError, shown
 from trajdiag.option_kinds import fits, in_words, kept, plain
 
 _LONGEST = 120
@@ -41,18 +40,20 @@ def checked_options(
         if option not in known:
             raise UnknownNameError(f"option of {function}", option, [*known, *more])
     kinds = get_type_hints(config)
-    given = {name: plain(value) for name, value in options.items()}
-    for name, value in given.items():
-        if not fits(value, kinds[name]):
-            raise ConfigError(f"{name} must be {in_words(kinds[name])}, got {ascii(value)[:80]}")
-    return {name: kept(value, kinds[name]) for name, value in given.items()}
+    return {name: require_type(name, value, kinds[name]) for name, value in options.items()}
 
 
-def require_kind(config: Any, kind: type[int] | type[float], *options: str) -> None:
-    """Raise ConfigError where one of the `options` of `config` is no number of this kind."""
-    for option in options:
-        value = getattr(config, option)
-        whole = isinstance(value, Integral) and not isinstance(value, bool)
-        if not whole and (kind is int or not isinstance(value, Real)):
-            wanted = "a whole number" if kind is int else "a number"
-            raise ConfigError(f"{option} must be {wanted}, got {value!r}")
+def settle_fields(config: Any) -> None:
+    """Make each field of a dataclass what `require_type` gives of it: for its `__post_init__`, so
+    that one made directly is checked as one that is made of a function's options."""
+    for name, kind in get_type_hints(type(config)).items():
+        object.__setattr__(config, name, require_type(name, getattr(config, name), kind))
+
+
+def require_type(name: str, value: Any, kind: Any) -> Any:
+    """`value`, a path as text and a number as Python's. Raises ConfigError where it is not of the
+    type `kind`, as a function's or a field's annotation says it."""
+    found = plain(value)
+    if not fits(found, kind):
+        raise ConfigError(f"{name} must be {in_words(kind)}, got {shown(value)}")
+    return kept(found, kind)

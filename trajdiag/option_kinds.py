@@ -1,7 +1,7 @@
 """What an option may be, as the type of its field says: told of a value, and in words."""
 
 import os
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -13,6 +13,7 @@ _WORDS = {
     str: "a text",
     NoneType: "None",
     os.PathLike: "a path",
+    Callable: "a function",
 }
 
 
@@ -29,12 +30,14 @@ def fits(value: Any, kind: Any) -> bool:
     if origin in (Union, UnionType):
         return any(fits(value, each) for each in of)
     if origin is Literal:
-        return isinstance(value, Hashable)  # the config says which there are
+        return isinstance(value, tuple(map(type, of)))  # the config says which there are
     if origin is tuple:
-        is_list = isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping)
-        kinds = of if Ellipsis not in of else (of[0],) * (len(value) if is_list else 0)
-        return is_list and all(map(fits, map(plain, value), kinds))
-    if origin is dict:
+        value = plain(value)
+        if not isinstance(value, Collection) or isinstance(value, str | bytes | Mapping):
+            return False
+        kinds = of if Ellipsis not in of else (of[0],) * len(value)
+        return len(value) == len(kinds) and all(map(fits, map(plain, value), kinds))
+    if origin in (dict, Mapping):
         return isinstance(value, Mapping) and all(
             fits(name, of[0]) and fits(plain(item), of[1]) for name, item in value.items()
         )
@@ -43,19 +46,22 @@ def fits(value: Any, kind: Any) -> bool:
     if kind is float:
         return isinstance(value, Real) and not isinstance(value, bool) and _is_float(value)
     if kind is str:
-        return isinstance(value, str | os.PathLike)
+        return isinstance(os.fspath(value) if isinstance(value, os.PathLike) else value, str)
     return kind is Any or isinstance(value, origin or kind)
 
 
 def kept(value: Any, kind: Any) -> Any:
-    """A value that fits `kind` as an artifact keeps it: a path as a text, a list as a tuple."""
+    """A value that fits `kind` as an artifact keeps it: a path as a text, a list as a tuple, a
+    number as Python's."""
     origin, of = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         return kept(value, next(each for each in of if fits(value, each)))
     if origin is tuple:
         return tuple(kept(plain(each), of[0]) for each in value)
-    if origin is dict:
+    if origin in (dict, Mapping):
         return {name: kept(plain(item), of[1]) for name, item in value.items()}
+    if kind in (int, float):
+        return kind(value)
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
@@ -67,8 +73,9 @@ def in_words(kind: Any) -> str:
     if origin is Literal:
         return f"one of {', '.join(map(str, of))}"
     if origin is tuple:
-        return f"a list, each entry {in_words(of[0])}"
-    if origin is dict:
+        size = "" if Ellipsis in of else f" of {len(of)}"
+        return f"a list{size}, each entry {in_words(of[0])}"
+    if origin in (dict, Mapping):
         return f"{in_words(of[1])} by name"
     return _WORDS.get(origin or kind, f"a {getattr(kind, '__name__', kind)}")
 

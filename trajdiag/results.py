@@ -332,7 +332,7 @@ class Results:
         UnknownNameError for a table that there is not."""
         import pandas as pd
 
-        if table not in ROW_TYPES:
+        if not isinstance(table, str) or table not in ROW_TYPES:
             raise UnknownNameError("table", table, ROW_TYPES)
         row_type = ROW_TYPES[table]
         columns = [f.name for f in dataclasses.fields(row_type)]

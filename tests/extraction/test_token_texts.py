@@ -19,6 +19,7 @@ from trajdiag.reporting.example_views import drill_down
 from trajdiag.reporting.html import render_html
 from trajdiag.store.reader import open_store
 from trajdiag.store.schema import TOKENS
+from trajdiag.store.token_texts import load_tokens
 from trajdiag.tasks.questions import Document
 
 WORDS = ("the Answer is 12", "What is mod 7", "maybe Yes", "No: the Question is 3")
@@ -118,6 +119,14 @@ def test_a_store_without_texts_opens_and_calls_classes_by_their_ids(store, tmp_p
     rows = trajdiag.diagnose(old, n_resamples=20, bound=("ridge",)).examples
     assert rows
     assert all(row.prediction_names is None for row in rows)
+
+
+@pytest.mark.parametrize("text", ['"\\ud800"', "1", "null"])
+def test_a_text_that_no_report_can_keep_is_damage(store, text):
+    texts = [json.dumps(each) for each in store.class_texts]
+    content = f"[{', '.join([text, *texts[1:]])}]".encode()
+    with pytest.raises(StoreError, match=r"tokens\.json of store mine is damaged"):
+        load_tokens(content, store="mine", classes=len(texts))
 
 
 def test_damaged_texts_are_refused_found_by_verify_and_made_anew(tmp_path, capsys):

@@ -218,6 +218,45 @@ def test_a_digit_that_has_changed_in_the_config_is_noticed(planted, gate, tmp_pa
     assert load_gate(folder, planted[0]).val_loss_ == gate.val_loss_
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("store", 5),
+        ("store", ""),
+        ("store", "x" * 5000),
+        ("store", "\ud800"),
+        ("commands", "trajdiag"),
+        ("commands", [5]),
+        ("commands", ["\ud800"]),
+        ("fingerprint", None),
+        ("val_loss", float("nan")),
+        ("val_loss", 10**400),
+        ("val_loss", True),
+        ("baseline_loss", "0.5"),
+        ("baseline_loss", float("inf")),
+        ("history", [None]),
+        ("history", [float("nan")]),
+        ("d_model", 10**6),
+        ("d_model", True),
+        ("epochs", 10**400),
+        ("beta", "x"),
+        ("seed", 1.5),
+    ],
+)
+def test_what_stands_in_an_older_config_without_a_checksum_is_checked(
+    planted, gate, tmp_path, key, value
+):
+    folder = gate.save(tmp_path / "gate")
+    content = json.loads((folder / "config.json").read_text())
+    assert key in content
+    del content["crc32c"]
+    (folder / "config.json").write_text(json.dumps({**content, key: value}))
+    with pytest.raises(GateError, match="is damaged: ") as caught:
+        load_gate(folder, planted[0])
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
 def test_a_gate_of_another_version_is_refused(planted, gate, tmp_path):
     folder = gate.save(tmp_path / "gate")
     config = json.loads((folder / "config.json").read_text())

@@ -81,6 +81,23 @@ def arguments(**changes):
         ({"class_names": [*"abcd", "\ud800"]}, r"class_names must be text, got '\\ud800'"),
         ({"covariates": [np.zeros(40)]}, "covariates must be arrays by name, got list"),
         ({"covariates": {"zarr.json": np.zeros(40)}}, r"and not zarr\.json; got 'zarr\.json'"),
+        ({"class_names": "abcde"}, "class_names must be 5 texts, got 'abcde'"),
+        ({"class_names": torch.ones(5, requires_grad=True)}, "class_names must be 5 texts, got 1"),
+        ({"class_names": [*"abcd", "e\0"]}, r"must be text, got 'e\\x00' for class 4"),
+        ({"class_names": [*"abcd", "a"]}, "class_names must tell .*, and 'a' names 2 of them"),
+        ({"group": ["a\0", "a"] * 20}, r"group of example 0 holds a NUL character.*: 'a\\x00'"),
+        ({"id": [*map(str, range(39)), "3\0"]}, "id of example 39 holds a NUL character"),
+        ({"input": ["a"] * 5 + ["a\0b"] * 35}, "input of example 5 holds a NUL character"),
+        ({"group": np.array([b"a\0b", b"a"] * 20)}, "group of example 0 holds a NUL character"),
+        ({"group": np.array(["a\0", "a"] * 20, np.dtypes.StringDType())}, "group of example 0 ho"),
+        ({"difficulty": [1e308, -1e308] * 20}, "difficulty must be of a size .* for example 0"),
+        ({"hidden": None}, "hidden must be"),
+        ({"logits": None}, "logits must be"),
+        ({"covariates": [1.0]}, "covariates must be arrays by name, got list"),
+        ({"source": 5}, "source must be a text or None, got 5"),
+        ({"command": np.ones(2)}, "command must be a text or None, got array"),
+        ({"seed": None}, "seed must be a whole number, got None"),
+        ({"seed": 1.5}, "seed must be a whole number, got 1.5"),
         ({"seed": -1}, "seed must be a whole number, at least 0, got -1"),
         ({"seed": -1, "split": ["fit"] * 40}, "seed must be a whole number"),
         ({"hidden": torch.zeros(40, 6, 32), "logits": torch.zeros(40, 6, 5),
@@ -96,6 +113,15 @@ def test_what_does_not_fit_together_is_named(tmp_path, changes, message):
     with pytest.raises(ConfigError, match=message):
         from_arrays(tmp_path / "x.zarr", **arguments(**changes))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("overwrite", ["no", "false", 1, None, np.ones(2), torch.ones(2)])
+def test_nothing_is_removed_for_what_is_no_truth_value(tmp_path, overwrite):
+    made = from_arrays(tmp_path / "x.zarr", **arguments())
+    with pytest.raises(ConfigError, match="overwrite must be true or false, got") as caught:
+        from_arrays(tmp_path / "x.zarr", **arguments(seed=1), overwrite=overwrite)
+    assert "\n" not in str(caught.value)
+    assert open_store(tmp_path / "x.zarr").fingerprint == made.fingerprint
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

@@ -1,8 +1,12 @@
 """Training options, presets and what changes over the steps."""
 
+import json
+import math
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from trajdiag.errors import ConfigError, UnknownNameError
 from trajdiag.tasks.registry import make_task
@@ -70,6 +74,15 @@ def test_identity_leaves_out_where_and_how_loudly() -> None:
         ("lr", 0.0),
         ("final_lr", 1.0),
         ("d_model", 20),
+        ("d_model", 10**12),
+        ("threads", 10**9),
+        ("seed", 2**64),
+        ("beta", math.inf),
+        ("clip", math.inf),
+        ("init_std", math.nan),
+        ("init_std", -1.0),
+        ("rope_theta", 0.0),
+        ("adam_betas", (0.9, 1.0)),
     ],
 )
 def test_a_bad_value_is_named(option: str, value: Any) -> None:
@@ -77,10 +90,46 @@ def test_a_bad_value_is_named(option: str, value: Any) -> None:
         train_config(**{option: value})
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "wanted"),
+    [
+        ("steps", None, "a whole number"),
+        ("steps", 2.5, "a whole number"),
+        ("layers", "x", "a whole number"),
+        ("batch", math.nan, "a whole number"),
+        ("seed", True, "a whole number"),
+        ("lr", "x", "a number"),
+        ("lam", None, "a number"),
+        ("lr", np.ones(2), "a number"),
+        ("dense", "no", "true or false"),
+        ("overwrite", "no", "true or false"),
+        ("overwrite", 1, "true or false"),
+        ("overwrite", np.ones(2), "true or false"),
+        ("task_options", None, ".* by name"),
+        ("adam_betas", "x", "a list of 2, each entry a number"),
+        ("adam_betas", (0.9,), "a list of 2, each entry a number"),
+        ("task", ["mano"], "a text"),
+        ("objective", np.ones(2), "one of final, fixed, joint"),
+    ],
+)
+def test_what_is_of_another_type_is_refused_in_a_line(option, value, wanted) -> None:
+    for make in (train_config, TrainConfig):
+        with pytest.raises(ConfigError, match=f"^{option} must be {wanted}, got ") as caught:
+            make(**{option: value})
+        assert "\n" not in str(caught.value)
+
+
+def test_numbers_of_numpy_and_torch_are_pythons() -> None:
+    given: dict[str, Any] = {"steps": np.int64(7), "lr": torch.tensor(0.25), "tied": np.bool_(True)}
+    for made in (train_config(**given), TrainConfig(**given)):
+        assert (made.steps, made.lr, made.tied) == (7, 0.25, True)
+        json.dumps(made.identity())
+
+
 def test_unknown_names_list_what_exists() -> None:
     with pytest.raises(UnknownNameError, match="'fast'; existing: paper, quick"):
         train_config("fast")
-    with pytest.raises(UnknownNameError, match=r"unknown training option 'rate'; existing: .*lr"):
+    with pytest.raises(UnknownNameError, match=r"option of train_config 'rate'; existing: .*lr"):
         train_config(rate=1)
     with pytest.raises(UnknownNameError, match="unknown objective 'last'; existing: final"):
         train_config(objective="last")

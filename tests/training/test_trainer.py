@@ -194,6 +194,19 @@ def test_what_cannot_be_trained_is_refused_in_one_line(tmp_path: Path) -> None:
         train(tiny(tmp_path, device="abacus"), quiet)
 
 
+def test_nothing_is_removed_for_what_is_no_truth_value(tmp_path: Path) -> None:
+    folder = train(tiny(tmp_path, steps=1), quiet)
+    there = {path: path.read_bytes() for path in folder.iterdir()}
+    for overwrite in ("no", "", 1, None):
+        with pytest.raises(ConfigError, match="overwrite must be true or false, got"):
+            train(tiny(tmp_path, steps=2, overwrite=overwrite), quiet)
+        with pytest.raises(ConfigError, match="overwrite must be true or false, got"):
+            train(dataclasses.replace(tiny(tmp_path), overwrite=overwrite), quiet)
+    assert {path: path.read_bytes() for path in folder.iterdir()} == there
+    with pytest.raises(ConfigError, match="config must be a TrainConfig, got 5"):
+        train(5, quiet)  # pyright: ignore[reportArgumentType]
+
+
 def test_the_number_of_threads_is_restored(tmp_path: Path) -> None:
     before = torch.get_num_threads()
     train(dataclasses.replace(tiny(tmp_path, steps=1), threads=before + 1), quiet)

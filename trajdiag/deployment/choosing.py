@@ -20,11 +20,11 @@ from trajdiag.deployment.saved_readout import (
     weights_sha256,
 )
 from trajdiag.deployment.targets import NotReachedError, TargetConfig, choose_on_val
-from trajdiag.errors import ConfigError, UnknownNameError
+from trajdiag.errors import ConfigError, UnknownNameError, shown
 from trajdiag.metrics.bootstrap import Resample, interval
 from trajdiag.metrics.frontier import exit_depth, right_at
 from trajdiag.metrics.risk_control import group_weights
-from trajdiag.names import checked_options
+from trajdiag.names import checked_options, require_type
 from trajdiag.readout import Readout, list_readouts
 from trajdiag.readout_registry import EXPECTED, READOUTS
 from trajdiag.scoring.samples import Sample, outcomes
@@ -46,6 +46,7 @@ def choose_threshold(
     """
     options = checked_options("choose_threshold", TargetConfig, options)
     config = TargetConfig(**options)
+    readout = require_type("readout", readout, str)
     found, missed = choose_thresholds(open_store(store, config.cache_dir), [readout], config)
     if missed:
         raise missed[0]
@@ -92,7 +93,7 @@ def require_loops(store: Store, config: TargetConfig) -> None:
         if depth is not None and depth > store.loops:
             raise ConfigError(
                 f"{name} must be from 1 to {store.loops}, the loops of store {store.name}, got "
-                f"{depth:g}"
+                f"{shown(depth) if isinstance(depth, int) else format(depth, 'g')}"
             )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trajdiag.errors import ConfigError, TrajdiagError
+from trajdiag.metrics.bootstrap import require_resamples
 from trajdiag.metrics.frontier import Frontier, frontier
 from trajdiag.metrics.risk_control import (
     binomial_p,
@@ -17,6 +18,7 @@ from trajdiag.metrics.risk_control import (
     hoeffding_bentkus_p,
     risk_path,
 )
+from trajdiag.names import settle_fields
 
 TARGETS = ("accuracy", "depth", "risk")
 
@@ -52,6 +54,7 @@ class TargetConfig:
     """Root of the cache in which the store is found and the readout file is put."""
 
     def __post_init__(self) -> None:
+        settle_fields(self)
         if sum(getattr(self, name) is not None for name in TARGETS) != 1:
             given = [name for name in TARGETS if getattr(self, name) is not None]
             raise ConfigError(
@@ -72,13 +75,7 @@ class TargetConfig:
             raise ConfigError(f"delta must be a chance between 0 and 1, got {self.delta}")
         if self.min_depth < 1:
             raise ConfigError(f"min_depth must be at least 1 loop, got {self.min_depth}")
-        if self.n_resamples < 2 or not 0 < self.confidence < 1:
-            raise ConfigError(
-                "n_resamples must be at least 2 and confidence between 0 and 1, got "
-                f"{self.n_resamples} and {self.confidence}"
-            )
-        if not 0 <= self.seed < 2**63:
-            raise ConfigError(f"seed must be 0 or more, got {self.seed}")
+        require_resamples(self.n_resamples, self.confidence, self.seed)
 
     @property
     def target(self) -> str:

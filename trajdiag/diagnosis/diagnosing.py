@@ -16,7 +16,7 @@ from trajdiag.diagnosis.replicas import replica_groups, replica_rows
 from trajdiag.diagnosis.verdict import verdict
 from trajdiag.errors import ConfigError, UnknownNameError
 from trajdiag.metrics.attribution import PARTS
-from trajdiag.names import checked_options
+from trajdiag.names import checked_options, require_type
 from trajdiag.readout import list_readouts
 from trajdiag.results import DiagnosisRow, QualityRow, ReliabilityRow, Results
 from trajdiag.scoring.evaluation import Scored
@@ -53,16 +53,7 @@ class DiagnoseConfig(EvaluationConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for option in ("bound", "swap"):
-            if isinstance(getattr(self, option), str):
-                raise ConfigError(
-                    f"{option} must be a list of names, got the text {getattr(self, option)!r}"
-                )
         require_regressors(self.bound)
-        if self.swap is not None and len(self.swap) != 2:
-            raise ConfigError(
-                f"swap needs two readouts, got {', '.join(map(str, self.swap)) or 'none'}"
-            )
 
 
 def diagnose(
@@ -86,6 +77,7 @@ def diagnose(
         "diagnose", DiagnoseConfig, options, "reference", "command", "progress"
     )
     config = DiagnoseConfig(**options)
+    command = require_type("command", command, str | None)
     opened = open_stores(stores, config.cache_dir)
     wanted = None
     if reference is not None:

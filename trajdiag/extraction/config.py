@@ -7,9 +7,10 @@ import shlex
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_type_hints
 
-from trajdiag.errors import ConfigError
+from trajdiag.errors import ConfigError, shown
 from trajdiag.extraction.scheduler import scheduled_shard
 from trajdiag.models.config_keys import MOST_LOOPS
+from trajdiag.names import settle_fields
 from trajdiag.store.shard import Shard
 
 Pool = Literal["last", "mean"]
@@ -93,6 +94,7 @@ class ExtractConfig:
     """Make the store again where there is one."""
 
     def __post_init__(self) -> None:
+        settle_fields(self)
         for option, least, most in (
             ("loops", 1, MOST_LOOPS),
             ("shards", 1, _MOST),
@@ -105,17 +107,19 @@ class ExtractConfig:
         ):
             value = getattr(self, option)
             if value is not None and not least <= value <= most:
-                raise ConfigError(f"{option} must be from {least} to {most}, got {value}")
+                raise ConfigError(f"{option} must be from {least} to {most}, got {shown(value)}")
 
         if self.pool not in get_args(Pool):
-            raise ConfigError(f"pool must be {' or '.join(get_args(Pool))}, got {self.pool!r}")
+            raise ConfigError(f"pool must be {' or '.join(get_args(Pool))}, got {shown(self.pool)}")
         if re.fullmatch(r"auto|full|none|topk:[1-9]\d*", self.logits) is None:
-            raise ConfigError(f"logits must be auto, full, none or topk:K, got {self.logits!r}")
+            raise ConfigError(
+                f"logits must be auto, full, none or topk:K, got {shown(self.logits)}"
+            )
         if self.num_fewshot is not None and "num_fewshot" in self.task_options:
             raise ConfigError("give --num-fewshot or --task-options.num-fewshot, not both")
         if self.compress not in get_args(Compress):
             raise ConfigError(
-                f"compress must be {' or '.join(get_args(Compress))}, got {self.compress!r}"
+                f"compress must be {' or '.join(get_args(Compress))}, got {shown(self.compress)}"
             )
         if self.store is not None and self.name is not None:
             raise ConfigError("give --store, which ends in the store's name, or --name, not both")
@@ -123,7 +127,7 @@ class ExtractConfig:
             raise ConfigError("give --shards N and --shard I together, or neither")
         if self.launcher not in get_args(Launcher):
             raise ConfigError(
-                f"launcher must be {' or '.join(get_args(Launcher))}, got {self.launcher!r}"
+                f"launcher must be {' or '.join(get_args(Launcher))}, got {shown(self.launcher)}"
             )
         if self.launcher == "ray" and self.shard_of.count > 1:
             raise ConfigError(

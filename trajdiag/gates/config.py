@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from trajdiag.errors import ConfigError, UsageError
+from trajdiag.errors import ConfigError, UsageError, shown
 from trajdiag.gates.halting import PRIORS, PriorKind
 from trajdiag.gates.network import GateKind
 from trajdiag.gates.objectives import (
@@ -16,7 +16,7 @@ from trajdiag.gates.objectives import (
     ObjectiveKind,
     UtilityKind,
 )
-from trajdiag.names import require_name
+from trajdiag.names import require_name, settle_fields
 from trajdiag.readout_registry import READOUTS
 
 FittedKind = Literal[GateKind, "boosted"]
@@ -76,6 +76,7 @@ class FitGateConfig:
     """Fit again where there is a gate of this name."""
 
     def __post_init__(self) -> None:
+        settle_fields(self)
         if not self.frozen:
             raise UsageError(
                 "fit-gate only fits gates on frozen states; to train the model and its gate "
@@ -89,7 +90,9 @@ class FitGateConfig:
         ):
             value = getattr(self, option)
             if value not in choices:
-                raise ConfigError(f"unknown {option} {value!r}; existing: {', '.join(choices)}")
+                raise ConfigError(
+                    f"unknown {option} {shown(value)}; existing: {', '.join(choices)}"
+                )
         if self.kind == "boosted" and self.objective not in LABELLED:
             raise ConfigError(
                 f"boosted trees fit a label at each loop, and {self.objective} has none; "
@@ -100,7 +103,9 @@ class FitGateConfig:
         ):  # fmt: skip
             value = getattr(self, option)
             if not least <= value < 2**63:
-                raise ConfigError(f"{option} must be at least {least} and finite, got {value}")
+                raise ConfigError(
+                    f"{option} must be at least {least}, finite and below 2^63, got {shown(value)}"
+                )
         if not math.isfinite(self.gamma):
             raise ConfigError(f"gamma must be finite, got {self.gamma}")
         if not 0.0 < self.lam < 1.0:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 from torch.nn.functional import pad
 
-from trajdiag.errors import ConfigError, FingerprintError, GateError
+from trajdiag.errors import ConfigError, FingerprintError, GateError, shown
 from trajdiag.gates import objectives
 from trajdiag.gates.config import FITTED_KINDS, FitGateConfig
 from trajdiag.gates.halting import cumulative_hazard, prior
@@ -22,6 +23,7 @@ from trajdiag.gates.reader import GateReader
 from trajdiag.gates.signal_reader import SignalReader
 from trajdiag.gates.state_reader import StateReader
 from trajdiag.html_tables import html_facts
+from trajdiag.names import checked_options, require_type
 from trajdiag.store.checksum import crc32c
 from trajdiag.store.durable import disk_errors, write_files
 from trajdiag.store.reader import Store
@@ -30,6 +32,17 @@ CONFIG, WEIGHTS = "config.json", "gate.safetensors"
 GATE_VERSION = 1
 _CHECK = "crc32c"
 
+_LONGEST = 255
+"""Bytes of a store's name: it is a folder's."""
+_SAID: dict[str, Any] = {
+    "store": str,
+    "fingerprint": str,
+    "commands": tuple[str, ...],
+    "val_loss": float,
+    "baseline_loss": float,
+    "history": tuple[float, ...],
+}
+"""What a config says beside its options and its reader's facts, and of what type it is."""
 _UNREADABLE = (RuntimeError, SafetensorError, ConfigError)
 """What torch, safetensors and our own config raise for a folder that is no gate of ours."""
 
@@ -55,7 +68,9 @@ class Gate:
     def __init__(self, config: FitGateConfig | None = None, **options: Any) -> None:
         if config is not None and options:
             raise ConfigError("give a gate a config or options, not both")
-        self.config = config or FitGateConfig(**options)
+        if not isinstance(config, FitGateConfig | None):
+            raise ConfigError(f"config must be a FitGateConfig, got {shown(config)}")
+        self.config = config or FitGateConfig(**checked_options("Gate", FitGateConfig, options))
         self.commands = []
 
     def __repr__(self) -> str:
@@ -131,6 +146,7 @@ class Gate:
         Raises GateError where the store lacks one of the two.
         """
         config = self.config
+        require_type("store", store, Store)
         _require_splits(store)
         fit, val = (_objective(config, store, split) for split in ("fit", "val"))
         reader, self.history_ = _READERS[config.kind].fit(config, store, fit, val, progress)
@@ -230,7 +246,7 @@ def load_gate(path: str | os.PathLike[str], store: Store) -> Gate:
 
 def read_gate(path: str | os.PathLike[str]) -> Gate:
     """The gate in folder `path`, whatever its store. Raises GateError where missing or damaged."""
-    folder = Path(path)
+    folder = Path(require_type("a gate's folder", path, str))
     if not (folder / CONFIG).is_file():
         raise GateError(
             f"no gate at {folder}: it has no {CONFIG}; make one with `trajdiag fit-gate`"
@@ -241,7 +257,7 @@ def read_gate(path: str | os.PathLike[str]) -> Gate:
             raise ValueError(f"{CONFIG} is no JSON object")
         if content["version"] != GATE_VERSION:
             raise GateError(
-                f"gate {folder} has version {content['version']}, this trajdiag reads "
+                f"gate {folder} has version {shown(content['version'])}, this trajdiag reads "
                 f"{GATE_VERSION}; fit it again with --overwrite"
             )
         options = {key: content[key] for key in FitGateConfig().identity()}
@@ -250,15 +266,17 @@ def read_gate(path: str | os.PathLike[str]) -> Gate:
         if hashlib.sha256(weights).hexdigest() != content["sha256"]:
             raise ValueError(f"{WEIGHTS} is not the file that {CONFIG} names")
         gate.reader_ = _READERS[gate.config.kind].from_folder(gate.config, content, weights)
-        gate.store_, gate.fingerprint_ = content["store"], content["fingerprint"]
-        gate.val_loss_, gate.baseline_loss_ = content["val_loss"], content["baseline_loss"]
-        gate.history_, gate.commands = content["history"], content["commands"]
-        if not isinstance(gate.fingerprint_, str) or not isinstance(gate.commands, list):
-            raise ValueError(f"{CONFIG} names no store, or no commands")
-        if not isinstance(gate.history_, list):
-            raise ValueError(f"{CONFIG} holds a history that is no list")
-        if not all(isinstance(x, float | int) for x in (gate.val_loss_, gate.baseline_loss_)):
-            raise ValueError(f"{CONFIG} holds losses that are no numbers")
+        said = {key: require_type(key, content[key], kind) for key, kind in _SAID.items()}
+        losses = [said["val_loss"], said["baseline_loss"], *said["history"]]
+        if not all(map(math.isfinite, losses)):
+            raise ValueError(f"{CONFIG} holds a loss that is not finite")
+        if not 0 < len(said["store"].encode()) <= _LONGEST:
+            raise ValueError(f"{CONFIG} names no store")
+        if not "".join(said["commands"]).isprintable():
+            raise ValueError(f"{CONFIG} holds commands that nobody can type")
+        gate.store_, gate.fingerprint_ = said["store"], said["fingerprint"]
+        gate.val_loss_, gate.baseline_loss_ = said["val_loss"], said["baseline_loss"]
+        gate.history_, gate.commands = list(said["history"]), list(said["commands"])
         if content.get(_CHECK, _check(content)) != _check(content):
             raise ValueError(f"{CONFIG} is not what was written")
     except (OSError, ValueError, LookupError, TypeError, AttributeError, *_UNREADABLE) as error:

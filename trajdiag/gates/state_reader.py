@@ -51,8 +51,11 @@ class StateReader:
     @classmethod
     def from_folder(cls, config: FitGateConfig, content: dict[str, Any], weights: bytes) -> Self:
         """See GateReader."""
-        network = GateNetwork(config.network_kind, content["d_model"])
-        network.load_state_dict(load(weights))
+        tensors, d_model = load(weights), content["d_model"]
+        if type(d_model) is not int or tensors["output.weight"].shape != (1, d_model):
+            raise ValueError("d_model is not the width that the weights have")
+        network = GateNetwork(config.network_kind, d_model)
+        network.load_state_dict(tensors)
         if not all(torch.isfinite(weight).all() for weight in network.parameters()):
             raise ValueError("the weights hold NaN or infinity")
         return cls(network)

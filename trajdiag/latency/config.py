@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from trajdiag.errors import ConfigError
-from trajdiag.names import require_kind
+from trajdiag.errors import ConfigError, shown
+from trajdiag.names import settle_fields
 
 Split = Literal["test", "val", "fit"]
 LatencyContext = Literal["full", "live"]
@@ -48,17 +48,16 @@ class LatencyConfig:
     """Root of the cache in which stores and gates are found, and the numbers kept."""
 
     def __post_init__(self) -> None:
-        for option in ("readout", "threshold"):
-            if isinstance(getattr(self, option), str | int | float):
-                raise ConfigError(f"{option} must be a list, one for each readout")
-        require_kind(self, int, "examples", "singles", "repeats", "min_depth", "seed")
+        settle_fields(self)
         if self.split not in get_args(Split):
-            raise ConfigError(f"split must be test, val or fit, got {self.split!r}")
+            raise ConfigError(f"split must be test, val or fit, got {shown(self.split)}")
         if self.context not in get_args(LatencyContext):
-            raise ConfigError(f"context must be full or live, got {self.context!r}")
+            raise ConfigError(f"context must be full or live, got {shown(self.context)}")
         for option, least in (("examples", 1), ("singles", 1), ("repeats", 1), ("seed", 0)):
             if getattr(self, option) < least:
-                raise ConfigError(f"{option} must be {least} or more, got {getattr(self, option)}")
+                raise ConfigError(
+                    f"{option} must be {least} or more, got {shown(getattr(self, option))}"
+                )
         if self.batch_tokens is not None and self.batch_tokens < 1:
             raise ConfigError(f"batch_tokens must be 1 or more, got {self.batch_tokens}")
         readouts = 0 if self.readout is None else len(self.readout)

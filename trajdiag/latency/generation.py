@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from trajdiag.deployment.readout_file import load_readout
-from trajdiag.errors import ConfigError
+from trajdiag.errors import ConfigError, shown
 from trajdiag.gates.gate import Gate
 from trajdiag.latency.cached_rows import CachedRows, Context, require_caching
 from trajdiag.latency.exits import Exits
@@ -20,7 +20,7 @@ from trajdiag.models.base import LoopedModel
 from trajdiag.models.ouro import OuroModel
 from trajdiag.models.own import require_model
 from trajdiag.models.registry import load_model
-from trajdiag.names import checked_options, require_kind
+from trajdiag.names import checked_options, settle_fields
 
 NEVER = "never"
 DEAD = 1 / 8
@@ -63,18 +63,20 @@ class GenerateConfig:
     """Root of the cache in which models are found."""
 
     def __post_init__(self) -> None:
-        require_kind(self, int, "max_new_tokens", "min_depth", "batch")
+        settle_fields(self)
         for option in ("max_new_tokens", "batch"):
             if not 1 <= getattr(self, option) <= _MOST:
                 raise ConfigError(
-                    f"{option} must be from 1 to {_MOST:,}, got {getattr(self, option)!s:.40}"
+                    f"{option} must be from 1 to {_MOST:,}, got {shown(getattr(self, option))}"
                 )
         if not self.readout:
             raise ConfigError("readout must be a name, a readout file or a fitted gate, got ''")
         if self.context not in get_args(Context):
-            raise ConfigError(f"context must be full, recompute or copy-last, got {self.context!r}")
-        if self.threshold is not None and self.threshold != NEVER:
-            require_kind(self, float, "threshold")
+            raise ConfigError(
+                f"context must be full, recompute or copy-last, got {shown(self.context)}"
+            )
+        if isinstance(self.threshold, str) and self.threshold != NEVER:
+            raise ConfigError(f"threshold must be a number or {NEVER}, got {shown(self.threshold)}")
 
 
 @dataclass(frozen=True, kw_only=True)

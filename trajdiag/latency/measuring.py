@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from trajdiag.cachedir import latency_folder
-from trajdiag.errors import ConfigError
+from trajdiag.errors import ConfigError, shown
 from trajdiag.extraction.plan import AnyTask
 from trajdiag.latency.agreement import offline
 from trajdiag.latency.chosen import choose
@@ -20,7 +20,7 @@ from trajdiag.latency.side_by_side import Side, measure_side
 from trajdiag.latency.timing import device_name
 from trajdiag.models.base import LoopedModel
 from trajdiag.models.own import require_model
-from trajdiag.names import checked_options
+from trajdiag.names import checked_options, require_type
 from trajdiag.option_kinds import fits, plain
 from trajdiag.progress import Progress
 from trajdiag.results import LatencyRow, Results
@@ -53,11 +53,14 @@ def measure_latency(
     StoreError, before anything is run, where the numbers cannot be kept.
     """
     options = checked_options("measure_latency", LatencyConfig, options, "progress")
+    command = require_type("command", command, str | None)
+    model = model if isinstance(model, str | None) else require_model(model)
+    task = task if isinstance(task, str | None) else require_task(task)
     config = LatencyConfig(
         readout=_names(readout),
         threshold=_numbers(threshold),
-        model=model if model is None or isinstance(model, str) else model.record.name,
-        task=task if task is None or isinstance(task, str) else task.name,
+        model=model if isinstance(model, str | None) else model.record.name,
+        task=task if isinstance(task, str | None) else task.name,
         **options,
     )
     opened = open_store(store, config.cache_dir)
@@ -65,8 +68,8 @@ def measure_latency(
     chosen = choose(opened, config)
     again = reopen(
         opened,
-        model=model if model is None or isinstance(model, str) else require_model(model),
-        task=task if task is None or isinstance(task, str) else require_task(task),
+        model=model,
+        task=task,
         device=config.device,
         cache_dir=config.cache_dir,
     )
@@ -115,7 +118,7 @@ def _names(readout: Any) -> tuple[str, ...] | None:
         return None
     given = [readout] if isinstance(readout, str | os.PathLike) else readout
     if not fits(given, tuple[str, ...]):
-        raise ConfigError(f"readout must be names or readout files, got {ascii(readout)[:80]}")
+        raise ConfigError(f"readout must be names or readout files, got {shown(readout)}")
     return tuple(os.fspath(name) for name in given)
 
 
@@ -124,7 +127,7 @@ def _numbers(threshold: Any) -> tuple[float, ...] | None:
         return None
     given = [threshold] if fits(plain(threshold), float) else threshold
     if not fits(given, tuple[float, ...]):
-        raise ConfigError(f"threshold must be numbers, got {ascii(threshold)[:80]}")
+        raise ConfigError(f"threshold must be numbers, got {shown(threshold)}")
     return tuple(float(each) for each in given)
 
 

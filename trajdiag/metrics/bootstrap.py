@@ -19,11 +19,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from trajdiag.errors import ConfigError, shown
+
 Estimate = NDArray[np.float64]
 Sums = Callable[[NDArray[np.int64], NDArray[np.int64], int], NDArray[np.floating]]
 """Of example numbers, the unit of each (0..units-1, rising) and the number of units, the sums of
 columns over each unit's examples: [unit, column]."""
 
+MOST_RESAMPLES = 100_000
+"""An interval's ends are sure to a hundredth of its length by then, and memory is not yet short."""
 MOST_GROUPS = 10_000
 BLOCKS = 2_000
 LEFT_OUT = 100
@@ -37,6 +41,17 @@ _WEIGHTS = 2**22
 """Weights that are in float at a time."""
 _KEEP = 2**30
 """Bytes of weights kept between calls; more than that are drawn again."""
+
+
+def require_resamples(n_resamples: int, confidence: float, seed: int) -> None:
+    """Raise ConfigError for what no interval can be made of."""
+    if not 2 <= n_resamples <= MOST_RESAMPLES or not 0 < confidence < 1:
+        raise ConfigError(
+            f"n_resamples must be from 2 to {MOST_RESAMPLES:,} and confidence between 0 and 1, got "
+            f"{shown(n_resamples)} and {shown(confidence)}"
+        )
+    if not 0 <= seed < 2**63:
+        raise ConfigError(f"seed must be from 0 to 2^63 - 1, got {shown(seed)}")
 
 
 class Resample:

@@ -11,11 +11,10 @@ from pathlib import Path
 import torch
 
 from trajdiag.cachedir import checkpoints_folder
-from trajdiag.errors import CheckpointError, ConfigError, UnknownNameError
+from trajdiag.errors import CheckpointError, ConfigError, UnknownNameError, shown
 from trajdiag.models.base import LoopedModel
 from trajdiag.models.checkpoint import CONFIG, read_checkpoint, read_config
 from trajdiag.models.config import OuroConfig
-from trajdiag.models.config_keys import shown
 from trajdiag.models.decoder import OuroDecoder
 from trajdiag.models.devices import named_device, named_dtype
 from trajdiag.models.hub import ALIASES, hub_name, is_hub_id, snapshot
@@ -23,6 +22,7 @@ from trajdiag.models.ouro import OuroModel
 from trajdiag.models.own import load_own
 from trajdiag.models.source import ZEROS, ModelSource
 from trajdiag.models.tokenizer import read_tokenizer, require_fits
+from trajdiag.names import require_type
 
 SHIPPED = Path(__file__).parent / "shipped"
 Loader = Callable[[ModelSource], LoopedModel]
@@ -62,9 +62,11 @@ def load_model(
     Raises UnknownNameError listing the names that exist, CheckpointError for a model that cannot be
     had or read, ConfigError for options that do not go together.
     """
-    name = os.fspath(name_or_path)
+    name = require_type("a model's name", name_or_path, str)
+    revision = require_type("revision", revision, str | None)
+    initial_state = require_type("initial_state", initial_state, str | None)
     chosen_device = named_device(device)
-    chosen_dtype = None if dtype == "auto" else named_dtype(dtype)
+    chosen_dtype = named_dtype(dtype)
     _require_spelt(initial_state)
     _require_no_address(name)
     named = revision is None or (revision.strip() and revision.isprintable())
@@ -188,7 +190,9 @@ def _require_no_address(name: str) -> None:
         return
     found = _ADDRESS.fullmatch(name)
     if found is None:
-        raise ConfigError(f"a model is a folder or a hub id (owner/name), not an address: {name}")
+        raise ConfigError(
+            f"a model is a folder or a hub id (owner/name), not an address: {shown(name)}"
+        )
     pinned = f", and extract with --revision {found['revision']}" if found["revision"] else ""
     raise ConfigError(f"{name} is an address: give --model {found['id']}{pinned}")
 
@@ -253,5 +257,6 @@ def _checkpoints(home: Path) -> list[str]:
 def _require_spelt(initial_state: str | None) -> None:
     if initial_state not in (None, ZEROS) and not _NOISE.fullmatch(initial_state):
         raise ConfigError(
-            f"an initial state is {ZEROS} or noise:SEED (a whole number), not {initial_state!r}"
+            f"an initial state is {ZEROS} or noise:SEED (a whole number), not "
+            f"{shown(initial_state)}"
         )

@@ -93,7 +93,7 @@ def _rows(name: str, tokens: Tokens) -> Tensor:
     """int64 [row, position] of what the caller gave."""
     try:
         tensor = torch.as_tensor(tokens)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:
         raise ConfigError(
             f"{name} must be whole numbers [row, position], every row as long: {error}"
         ) from error

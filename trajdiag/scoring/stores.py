@@ -11,9 +11,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from trajdiag.bound.rules import Rule
-from trajdiag.errors import ConfigError, UnknownNameError
-from trajdiag.metrics.bootstrap import LEFT_OUT, Estimate, Resample
-from trajdiag.names import checked_options, require_kind
+from trajdiag.errors import ConfigError, UnknownNameError, shown
+from trajdiag.metrics.bootstrap import LEFT_OUT, Estimate, Resample, require_resamples
+from trajdiag.names import checked_options, require_type, settle_fields
+from trajdiag.option_kinds import plain
 from trajdiag.ray_cluster import require_ray
 from trajdiag.readout import FIXED, Readout, absence, bound, list_readouts, oracles
 from trajdiag.results import Results
@@ -68,35 +69,21 @@ class EvaluationConfig:
     """Root of the cache in which stores and gates are found."""
 
     def __post_init__(self) -> None:
-        for option in ("readouts", "gates"):
-            if isinstance(getattr(self, option), str):
-                raise ConfigError(
-                    f"{option} must be a list of names, got the text {getattr(self, option)!r}"
-                )
-        require_kind(self, int, "n_resamples", "seed", "min_depth")
-        require_kind(self, float, "slack", "confidence", "memory")
-        if isinstance(self.targets, str | float | int):
-            raise ConfigError(f"targets must be a list of shares, got {self.targets!r}")
-        if not isinstance(self.threshold, dict):
-            raise ConfigError(f"threshold must give numbers by readout, got {self.threshold!r}")
-        if self.n_resamples < 2 or not 0 < self.confidence < 1:
-            raise ConfigError(
-                "n_resamples must be at least 2 and confidence between 0 and 1, got "
-                f"{self.n_resamples} and {self.confidence}"
-            )
+        settle_fields(self)
+        require_resamples(self.n_resamples, self.confidence, self.seed)
         if not 0 <= self.slack < 1:
             raise ConfigError(f"slack must be a share from 0 to below 1, got {self.slack}")
         if not all(0 < target <= 1 for target in self.targets):
-            raise ConfigError(f"targets must be shares above 0, up to 1, got {self.targets}")
-        if not 0 <= self.seed < 2**63:
-            raise ConfigError(f"seed must be 0 or more, got {self.seed}")
+            raise ConfigError(f"targets must be shares above 0, up to 1, got {shown(self.targets)}")
         if not self.memory > 0:
             raise ConfigError(f"memory must be above 0 GiB, got {self.memory}")
         if self.intervals not in ("percentile", "bca"):
-            raise ConfigError(f"intervals must be percentile or bca, got {self.intervals!r}")
+            raise ConfigError(f"intervals must be percentile or bca, got {shown(self.intervals)}")
         for readout, value in self.threshold.items():
             if value != value:
-                raise ConfigError(f"the threshold of {readout} must be a number, got {value}")
+                raise ConfigError(
+                    f"the threshold of {shown(readout)} must be a number, got {value}"
+                )
 
     @property
     def bca(self) -> bool:
@@ -121,7 +108,7 @@ class ScoreConfig(EvaluationConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.launcher not in get_args(Launcher):
-            raise ConfigError(f"launcher must be local or ray, got {self.launcher!r}")
+            raise ConfigError(f"launcher must be local or ray, got {shown(self.launcher)}")
 
 
 def score(
@@ -139,6 +126,7 @@ def score(
     UnknownNameError for a name that nothing bears.
     """
     options = checked_options("score", ScoreConfig, options, "command")
+    command = require_type("command", command, str | None)
     config = ScoreConfig(**options)
     found = open_stores(stores, config.cache_dir)
     return tables(score_stores(found, config, launcher=config.launcher), config, command)
@@ -153,10 +141,13 @@ def open_stores(
     stores: StoreLike | Iterable[StoreLike] | None, cache_dir: str | os.PathLike[str] | None
 ) -> list[Store]:
     """The stores, opened, each once. Raises ConfigError where two of them bear one name."""
+    stores = plain(stores)
     if stores is None or isinstance(stores, Store | str | os.PathLike):
         found = [open_store(stores, cache_dir)]
-    else:
+    elif isinstance(stores, Iterable):
         found = [open_store(store, cache_dir) for store in stores]
+    else:
+        raise ConfigError(f"stores must be names, paths or open stores, got {shown(stores)}")
     if not found:
         raise ConfigError("no store to score; name at least one")
     by_name: dict[str, Store] = {}

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from trajdiag.cachedir import STORE_SUFFIX, stores_folder
-from trajdiag.errors import ConfigError, UnknownNameError
-from trajdiag.names import checked_options, require_name
+from trajdiag.errors import ConfigError, UnknownNameError, shown
+from trajdiag.names import checked_options, require_name, require_type, settle_fields
 from trajdiag.store.arrays_file import open_arrays
 from trajdiag.store.from_arrays import from_arrays
 from trajdiag.store.given_probabilities import GATE_PROBABILITY
@@ -47,10 +47,11 @@ class ImportConfig:
     """Make the store again where there is one."""
 
     def __post_init__(self) -> None:
+        settle_fields(self)
         if self.store is not None and self.name is not None:
             raise ConfigError("give --store, which ends in the store's name, or --name, not both")
         if len({old for old, _ in self.rename}) < len(self.rename):
-            raise ConfigError(f"rename each array once, got {self.rename}")
+            raise ConfigError(f"rename each array once, got {shown(self.rename)}")
         for _, new in self.rename:
             if not _is_known(new):
                 raise UnknownNameError(
@@ -87,7 +88,8 @@ def import_arrays(
     """
     options = checked_options("import", ImportConfig, options, "progress")
     config = ImportConfig(**options)
-    if not os.fspath(file):
+    file = require_type("file", file, str)
+    if not file:
         raise ConfigError("name a file to import")
     path = Path(file)
     stem = path.resolve().name if path.is_dir() else path.stem

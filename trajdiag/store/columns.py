@@ -5,11 +5,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from trajdiag.errors import ConfigError
+from trajdiag.errors import ConfigError, shown
 from trajdiag.names import require_name
 from trajdiag.store import strings
 from trajdiag.store.checksum import array_checksum, crc32c
 from trajdiag.store.schema import COVARIATE, ArraySpec, column_spec
+
+_GREATEST = float(np.finfo(np.float32).max)
+"""Of a difficulty, so that no mean of some of them is infinite."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,10 +41,16 @@ class Columns:
             for text in [] if texts is None or _are_ascii(texts) else texts.tolist():
                 if not isinstance(text, str) or _is_broken(text):
                     raise ConfigError(f"{name} must be text, got {ascii(text)[:80]}")
+        large = np.flatnonzero(np.abs(self.difficulty) > _GREATEST)
+        if len(large):
+            raise ConfigError(
+                f"difficulty must be of a size that float32 holds, up to {_GREATEST:g}, got "
+                f"{self.difficulty[large[0]]:g} for example {large[0]} (counted from 0)"
+            )
         if len(set(self.id.tolist())) < len(self.id):
             ids, counts = np.unique(self.id.astype(str), return_counts=True)
             raise ConfigError(
-                f"id {str(ids[counts.argmax()])!r} is given more than once; ids must differ"
+                f"id {shown(str(ids[counts.argmax()]))} is given more than once; ids must differ"
             )
 
     def __len__(self) -> int:

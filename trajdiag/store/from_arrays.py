@@ -1,6 +1,7 @@
 """A store made of somebody's own arrays."""
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -8,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from trajdiag.cachedir import require_place
-from trajdiag.errors import ConfigError
+from trajdiag.errors import ConfigError, shown
+from trajdiag.names import require_type
 from trajdiag.progress import Progress
 from trajdiag.signals.registry import signals_to_keep
 from trajdiag.store.block import Block
@@ -84,6 +86,12 @@ def from_arrays(
     require_place(path)
     if gate_logit is not None and gate_probability is not None:
         raise ConfigError(f"give {GATE} or {GATE_PROBABILITY}, not both: they say the same")
+    overwrite = require_type("overwrite", overwrite, bool)
+    seed = require_type("seed", seed, int)
+    source = require_type("source", source, str | None)
+    command = require_type("command", command, str | None)
+    if not isinstance(covariates, Mapping | None):
+        raise ConfigError(f"covariates must be arrays by name, got {type(covariates).__name__}")
     given = {
         name: GivenLoops(name, values)
         for name, values in (
@@ -92,10 +100,8 @@ def from_arrays(
             (GATE, gate_logit),
             (GATE_PROBABILITY, gate_probability),
         )
-        if values is not None
+        if values is not None or name in ("hidden", "logits")
     }
-    if not isinstance(covariates, Mapping | None):
-        raise ConfigError(f"covariates must be arrays by name, got {type(covariates).__name__}")
     of_examples = GivenColumns(
         target=target,
         difficulty=difficulty,
@@ -155,18 +161,29 @@ def from_arrays(
     return Store.open(path)
 
 
-def _class_names(given: Sequence[str], classes: int) -> list[str]:
-    texts = given if isinstance(given, list | tuple) else np.asarray(given).tolist()
-    if not isinstance(texts, list | tuple) or len(texts) != classes:
-        found = len(texts) if isinstance(texts, list | tuple) else ascii(texts)[:80]
-        raise ConfigError(f"class_names must be {classes} texts, got {found}")
+def _class_names(given: Any, classes: int) -> list[str]:
+    texts = given.tolist() if hasattr(given, "tolist") else given
+    if not isinstance(texts, Sequence) or isinstance(texts, str | bytes) or len(texts) != classes:
+        raise ConfigError(f"class_names must be {classes} texts, got {_said(texts)}")
     for text in texts:
         if not isinstance(text, str):
-            raise ConfigError(f"class_names must be {classes} texts, got {ascii(text)[:80]}")
-    broken = [text for text in texts if text != _writable(text)]
-    if broken:
-        raise ConfigError(f"class_names must be text, got {ascii(broken[0])[:80]}")
-    return [str(text) for text in texts]
+            raise ConfigError(f"class_names must be {classes} texts, got {shown(text)}")
+    for number, text in enumerate(texts):
+        if text != _writable(text) or "\0" in text:
+            raise ConfigError(f"class_names must be text, got {shown(text)} for class {number}")
+    names = [str(text) for text in texts]
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise ConfigError(
+            f"class_names must tell the classes apart, and {shown(repeated[0])} names "
+            f"{names.count(repeated[0])} of them; leave class_names out to have them numbered"
+        )
+    return names
+
+
+def _said(texts: Any) -> str:
+    many = isinstance(texts, Sequence) and not isinstance(texts, str | bytes)
+    return f"{len(texts)}" if many else shown(texts)
 
 
 def _writable(text: str) -> str:

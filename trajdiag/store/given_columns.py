@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from trajdiag.errors import ConfigError, NonFiniteError
+from trajdiag.errors import ConfigError, NonFiniteError, shown
 from trajdiag.store.columns import Columns
 from trajdiag.store.given_loops import require_unmasked
 from trajdiag.store.schema import SPLITS
@@ -44,8 +44,8 @@ class GivenColumns:
 
         Raises ConfigError for values that do not fit, NonFiniteError for NaN and infinity.
         """
-        if not isinstance(seed, Integral) or seed < 0:
-            raise ConfigError(f"seed must be a whole number, at least 0, got {seed!r}")
+        if seed < 0:
+            raise ConfigError(f"seed must be a whole number, at least 0, got {shown(seed)}")
         target = self._target(classes)
         group = np.arange(len(target)) if self.group is None else self._group()
         ids = [f"{i:08d}" for i in range(len(target))] if self.id is None else self.id
@@ -108,21 +108,31 @@ class GivenColumns:
         if unknown:
             raise ConfigError(
                 f"split must be one of {', '.join(SPLITS)} (or 0, 1, 2 for them), got "
-                f"{', '.join(unknown[:5])}; gates learn on fit, thresholds are chosen on val, "
+                f"{', '.join(unknown[:5])[:80]}; gates learn on fit, thresholds are chosen on val, "
                 "numbers come from test"
             )
         return texts
 
     def _texts(self, name: str, values: Any) -> np.ndarray:
         found = self._values(name, values)
+        if found.dtype.kind == "T":
+            found = np.asarray(found.tolist(), object)
         if found.dtype.kind == "S":
             try:
                 found = np.strings.decode(found, "utf-8")
             except UnicodeDecodeError as error:
                 raise ConfigError(f"{name} must be text in UTF-8: {error}") from None
-        if found.dtype.kind not in "iuUOT":
+        if found.dtype.kind not in "iuUO":
             raise ConfigError(f"{name} must be text or integers, got {found.dtype}")
-        return found.astype(str).astype(object) if found.dtype.kind != "O" else found
+        texts = found.astype(str).astype(object) if found.dtype.kind != "O" else found
+        for example, text in enumerate(texts.tolist()):
+            if "\0" in text:
+                # numpy's texts end at the last character that is none, so that two become one
+                raise ConfigError(
+                    f"{name} of example {example} holds a NUL character, which not every reader of "
+                    f"a store keeps: {shown(text)}; take it out"
+                )
+        return texts
 
     def _numbers(self, name: str, values: Any) -> np.ndarray:
         found = self._values(name, values)
@@ -218,7 +228,7 @@ def _unique(name: str, texts: np.ndarray) -> np.ndarray:
     values, counts = np.unique(texts.astype(str), return_counts=True)
     if len(values) < len(texts):
         raise ConfigError(
-            f"{name} {str(values[counts.argmax()])!r} is given more than once, "
+            f"{name} {shown(str(values[counts.argmax()]))} is given more than once, "
             f"{len(texts) - len(values):,} of {len(texts):,} repeat another; leave {name} out to "
             "have examples numbered"
         )

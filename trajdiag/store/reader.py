@@ -286,7 +286,7 @@ class Store:
         rows = np.arange(self._specs["hidden"].shape[0]) if self._rows is None else self._rows
         if split is None:
             return rows
-        if split not in self.splits:
+        if not isinstance(split, str) or split not in self.splits:
             raise UnknownNameError(f"split of store {self.name}:", split, self.splits)
         return rows[self.split[rows] == split]
 

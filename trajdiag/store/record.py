@@ -101,6 +101,9 @@ class StoreRecord:
             for name in names:
                 if not isinstance(getattr(record, name), kind):
                     raise TypeError(f"{name} is {getattr(record, name)!r:.40}")
+        for name in ("commands", "class_names"):
+            if not all(isinstance(text, str) for text in getattr(record, name) or ()):
+                raise TypeError(f"{name} is {getattr(record, name)!r:.40}")
         return record
 
 

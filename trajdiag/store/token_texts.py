@@ -5,6 +5,7 @@ They decide no number: a store without them is as good, and calls its classes by
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from trajdiag.errors import StoreError
 from trajdiag.store.record import REPAIR
@@ -25,6 +26,15 @@ def load_tokens(content: bytes, *, store: str, classes: int) -> tuple[str, ...]:
     except (ValueError, RecursionError):
         texts = []
     whole = isinstance(texts, list) and len(texts) == classes
-    if not whole or not all(isinstance(text, str) for text in texts):
+    if not whole or not _are_writable(texts):
         raise StoreError(f"{TOKENS} of store {store} is damaged; {REPAIR}")
     return tuple(texts)
+
+
+def _are_writable(texts: list[Any]) -> bool:
+    """Whether all are text and without half characters, which no report can keep."""
+    try:
+        "".join(texts).encode()
+    except (TypeError, UnicodeEncodeError):
+        return False
+    return True

@@ -2,13 +2,13 @@
 
 import re
 
-from trajdiag.errors import ConfigError
+from trajdiag.errors import ConfigError, shown
 
 
 def require(condition: bool, option: str, wanted: str, came: object) -> None:
     """Raise ConfigError unless `condition` holds: `option` must be `wanted`, not `came`."""
     if not condition:
-        raise ConfigError(f"task option {option} must be {wanted}, not {came!r}")
+        raise ConfigError(f"task option {option} must be {wanted}, not {shown(came)}")
 
 
 def require_range(lowest: int, min_difficulty: int, max_difficulty: int) -> None:

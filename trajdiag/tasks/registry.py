@@ -7,8 +7,10 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from trajdiag.errors import ConfigError, UnknownNameError
+from trajdiag.errors import ConfigError, UnknownNameError, shown
 from trajdiag.foreign import import_class, running
+from trajdiag.names import require_type
+from trajdiag.option_kinds import plain
 from trajdiag.tasks.arithmetic import Arithmetic
 from trajdiag.tasks.choices import Choices
 from trajdiag.tasks.foreign import AnyTask, require_task
@@ -44,14 +46,15 @@ def make_task(name: str, **options: Any) -> AnyTask:
     Raises UnknownNameError for a name or an option that does not exist, ConfigError for a bad
     value or a class that is no task.
     """
+    name = require_type("a task's name", name, str)
     head, _, subject = name.partition(":")
     if head in _SPELLED:
         task_class = TASKS[_SPELLED[head]]
         first = dataclasses.fields(task_class)[0].name
         if not subject:
-            raise ConfigError(f"task {head} is spelled {_SPELLED[head]}, not {name!r}")
+            raise ConfigError(f"task {head} is spelled {_SPELLED[head]}, not {shown(name)}")
         if first in options:
-            raise ConfigError(f"task option {first} is given by the name already: {name}")
+            raise ConfigError(f"task option {first} is given by the name already: {shown(name)}")
         options = {first: subject, **options}
     else:
         if subject and (meant := _misspelt(head)):
@@ -83,6 +86,7 @@ _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, 
 
 def _convert(option: str, value: Any, wanted: Any) -> Any:
     """`value` as the type `wanted`: int, float, bool, str, a tuple of one of them, or None too."""
+    value = plain(value)
     if get_origin(wanted) in (Union, UnionType):
         if value is None:
             return None
@@ -91,7 +95,7 @@ def _convert(option: str, value: Any, wanted: Any) -> Any:
         items = value.split(",") if isinstance(value, str) else value
         if not isinstance(items, list | tuple):
             raise ConfigError(
-                f"task option {option} must be a list such as 42,43,44, not {value!r}"
+                f"task option {option} must be a list such as 42,43,44, not {shown(value)}"
             )
         return tuple(_convert(option, item, get_args(wanted)[0]) for item in items)
     if isinstance(value, str):
@@ -102,10 +106,12 @@ def _convert(option: str, value: Any, wanted: Any) -> Any:
                 return wanted(value)
         except (ValueError, KeyError):
             raise ConfigError(
-                f"task option {option} must be of type {wanted.__name__}, not {value!r}"
+                f"task option {option} must be of type {wanted.__name__}, not {shown(value)}"
             ) from None
     if wanted is float and type(value) is int:
         return float(value)
     if wanted in (int, float, bool, str) and type(value) is not wanted:
-        raise ConfigError(f"task option {option} must be of type {wanted.__name__}, not {value!r}")
+        raise ConfigError(
+            f"task option {option} must be of type {wanted.__name__}, not {shown(value)}"
+        )
     return value

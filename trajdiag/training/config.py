@@ -1,13 +1,15 @@
 """The options of `trajdiag train`, and presets of them that are known to work."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from trajdiag.errors import ConfigError, UnknownNameError
+from trajdiag.errors import ConfigError, UnknownNameError, shown
 from trajdiag.gates.halting import PRIORS, PriorKind
 from trajdiag.gates.network import GATE_KINDS, GateKind
+from trajdiag.names import checked_options, require_type, settle_fields
 from trajdiag.training.objectives import OBJECTIVES, ObjectiveKind
 
 Decay = Literal["linear", "cosine"]
@@ -16,7 +18,7 @@ Precision = Literal["fp32", "bf16"]
 
 def _require(condition: bool, option: str, wanted: str, came: object) -> None:
     if not condition:
-        raise ConfigError(f"training option {option} must be {wanted}, not {came!r}")
+        raise ConfigError(f"training option {option} must be {wanted}, not {shown(came)}")
 
 
 def _choice(option: str, value: str, existing: tuple[str, ...]) -> None:
@@ -106,23 +108,37 @@ class TrainConfig:
     """Throw away what is already there under this name."""
 
     def __post_init__(self) -> None:
+        settle_fields(self)
         _choice("objective", self.objective, OBJECTIVES)
         _choice("prior", self.prior, PRIORS)
         _choice("gate", self.gate, GATE_KINDS)
         _choice("decay", self.decay, get_args(Decay))
         _choice("precision", self.precision, get_args(Precision))
-        for option in _AT_LEAST_ONE:
-            _require(getattr(self, option) >= 1, option, "at least 1", getattr(self, option))
+        for option in dataclasses.fields(self):
+            value = getattr(self, option.name)
+            finite = not isinstance(value, float) or math.isfinite(value)
+            _require(finite, option.name, "finite", value)
+        for option, most in _MOST.items():
+            value = getattr(self, option)
+            _require(1 <= value <= most, option, f"from 1 to {most:,}", value)
         # Rows that val or test hold are left out, so a few must be drawn for one to stay.
         _require(self.batch >= 16, "batch", "at least 16", self.batch)
         _require(0 < self.lam < 1, "lam", "between 0 and 1", self.lam)
         _require(self.beta >= 0, "beta", "0 or more", self.beta)
         _require(self.lr > 0, "lr", "more than 0", self.lr)
         _require(0 <= self.final_lr <= self.lr, "final_lr", "from 0 to lr", self.final_lr)
-        _require(self.warmup >= 0, "warmup", "0 or more", self.warmup)
+        _require(0 <= self.warmup <= _MOST_STEPS, "warmup", f"0 to {_MOST_STEPS:,}", self.warmup)
+        _require(self.init_std > 0, "init_std", "more than 0", self.init_std)
+        _require(self.rope_theta > 0, "rope_theta", "more than 0", self.rope_theta)
+        _require(
+            all(0 <= beta < 1 for beta in self.adam_betas),
+            "adam_betas",
+            "from 0 to below 1",
+            self.adam_betas,
+        )
         _require(self.clip > 0, "clip", "more than 0", self.clip)
         _require(self.weight_decay >= 0, "weight_decay", "0 or more", self.weight_decay)
-        _require(self.seed >= 0, "seed", "0 or more", self.seed)
+        _require(0 <= self.seed < 2**63, "seed", "from 0 to 2^63 - 1", self.seed)
         _require(
             self.d_model % self.heads == 0 and self.d_model // self.heads % 2 == 0,
             "d_model",
@@ -150,10 +166,16 @@ class TrainConfig:
         }
 
 
-_AT_LEAST_ONE = (
-    *("loops", "layers", "d_model", "heads", "feed_forward"),
-    *("steps", "threads", "save_every", "report_every"),
-)
+_MOST_STEPS = 2**53
+_WIDEST = 2**28
+_MOST = {
+    **dict.fromkeys(("loops", "layers"), 4096),
+    **dict.fromkeys(("d_model", "heads", "feed_forward", "batch"), _WIDEST),
+    **dict.fromkeys(("steps", "save_every", "report_every"), _MOST_STEPS),
+    "threads": 1024,
+}
+"""The greatest that an option of which there is at least 1 can be: beyond, sizes overflow or the
+process dies before anything can be said."""
 _INCIDENTAL = {
     *("device", "threads", "save_every", "report_every"),
     *("name", "cache_dir", "overwrite"),
@@ -223,12 +245,10 @@ def train_config(preset: str = "quick", task: str = "mano", **options: Any) -> T
     A task of the user's own takes the sizes and optimiser of MANO. Raises UnknownNameError for an
     unknown preset or option, ConfigError for a bad value.
     """
+    preset, task = require_type("preset", preset, str), require_type("task", task, str)
     if preset not in PRESETS:
         raise UnknownNameError("preset", preset, PRESETS)
-    fields = [f.name for f in dataclasses.fields(TrainConfig)]
-    for option in options:
-        if option not in fields:
-            raise UnknownNameError("training option", option, fields)
+    options = checked_options("train_config", TrainConfig, options)
     by_task = PRESETS[preset]
     base = (
         by_task[task] if task in by_task else dataclasses.replace(by_task["mano"], task_options={})

@@ -13,7 +13,7 @@ from trajdiag.errors import CheckpointError, ConfigError
 from trajdiag.models.checkpoint import CONFIG, read_config, write_checkpoint
 from trajdiag.models.config import trajdiag_section
 from trajdiag.models.registry import load_model, named_device, shipped_models
-from trajdiag.names import require_name
+from trajdiag.names import require_name, require_type
 from trajdiag.progress import Progress
 from trajdiag.tasks.base import Task, TrainableTask
 from trajdiag.tasks.registry import make_task
@@ -39,6 +39,7 @@ def train(config: TrainConfig, progress: Progress = to_stderr) -> Path:
     checkpoint of another one, naming the options that differ; NonFiniteError where the loss
     diverges.
     """
+    require_type("config", config, TrainConfig)
     task = make_task(config.task, **config.task_options)
     if not isinstance(task, TrainableTask):
         raise ConfigError(f"task {config.task} has no training rows; trainable: mano, parity")

@@ -195,3 +195,12 @@ def require_files(
                 f"store {folder.location} is damaged: {spec.name}/{key} has {size} bytes, "
                 f"not {spec.chunk_bytes}; {REPAIR}"
             )
+
+
+def require_attachments(folder: Folder, record: StoreRecord) -> None:
+    """Raise StoreError unless the whole files beside the arrays are there. A store that lacks one
+    can be opened, and read but for what needs it."""
+    sizes = folder.sizes()
+    for name in record.attachments:
+        if name not in sizes:
+            raise StoreError(f"store {folder.location} is damaged: {name} is missing; {REPAIR}")

@@ -189,7 +189,7 @@ def test_the_same_extraction_brings_back_a_whole_file_that_is_gone(folders, tmp_
     said.clear()
     extract(model, Notes(), progress=said.append, **options)
     assert said == [f"store {location} is complete"]
-    folder.remove_all()
+    folder.remove(list(folder.sizes()))
 
 
 def test_the_golden_states_are_the_models_own_of_every_part_of_the_loop(kept, folders):

@@ -13,6 +13,7 @@ from trajdiag.diagnosis.diagnosing import DiagnoseConfig, diagnose, with_swap
 from trajdiag.errors import CheckError, UsageError
 from trajdiag.latency.saved import saved_latency
 from trajdiag.names import checked_options, require_type
+from trajdiag.readout import released_at
 from trajdiag.readout_registry import BOUND
 from trajdiag.reporting.folder import require_usable, write_report
 from trajdiag.reporting.names import visible
@@ -78,7 +79,9 @@ def _require_known(
     config = with_swap(stores, config)
     readouts = [name for store in stores for name in readout_names(store, config)]
     loops = max(store.loops for store in stores)
-    require_known(checks, [*readouts, BOUND], quantities(loops, config.targets))
+    released = {at for store in stores if (at := released_at(store)) is not None}
+    known = quantities(loops, config.targets, sorted(released))
+    require_known(checks, [*readouts, BOUND], known)
 
 
 def _require(results: Results, checks: Iterable[Check], page: Path) -> None:

@@ -185,11 +185,18 @@ class ReleasedRule:
     examples: int
 
 
-def released_rule(store: Store, split: str) -> ReleasedRule | None:
-    """None for a store whose model has no released rule."""
+def released_at(store: Store) -> float | None:
+    """The threshold of the released rule; None for a store whose model has none."""
     if RELEASED not in _native_names(store):
         return None
-    threshold = released_threshold(store.record.model["config"])
+    return released_threshold(store.record.model["config"])
+
+
+def released_rule(store: Store, split: str) -> ReleasedRule | None:
+    """None for a store whose model has no released rule."""
+    threshold = released_at(store)
+    if threshold is None:
+        return None
     with np.errstate(divide="ignore"):
         exact_threshold = -np.log1p(-np.minimum(threshold, 1.0))
     exact, rounded = (

@@ -10,15 +10,19 @@ from studies.runs import Run, stores_of
 from studies.settings import READOUTS, Scale
 
 import trajdiag
+from trajdiag.errors import TrajdiagError
 from trajdiag.latency.saved import saved_latency
 
 Say = Callable[[str], None]
+RESULTS, PAGE = "results.json", "report.html"
+"""Files of a report."""
 
 
-def run_live(root: Path, scale: Scale, runs: Sequence[Run], say: Say) -> None:
-    """Time the scale's `live` readouts on the models of seed 0, those that have not been. The
-    report takes the numbers up from the cache."""
-    names = {run.name for run in runs}
+def run_live(root: Path, scale: Scale, runs: Sequence[Run], say: Say) -> dict[str, str]:
+    """Time the scale's `live` readouts on the models of seed 0, those that have not been; gives
+    what stopped those that failed, by store and readout. The report takes the numbers up from the
+    cache."""
+    names, failed = {run.name for run in runs}, {}
     for task, setting, readout in scale.live:
         store = f"{task}-{setting}-s0"
         if store not in names:
@@ -27,7 +31,11 @@ def run_live(root: Path, scale: Scale, runs: Sequence[Run], say: Say) -> None:
         if any(row.readout == readout for row in rows):
             continue
         say(f"{store}: {readout} live")
-        trajdiag.measure_latency(store, readout, cache_dir=str(root), **scale.live_options)
+        try:
+            trajdiag.measure_latency(store, readout, cache_dir=str(root), **scale.live_options)
+        except TrajdiagError as error:
+            failed[f"{store}, {readout} live"] = str(error)
+    return failed
 
 
 def report_all(root: Path, scale: Scale, runs: Sequence[Run], say: Say) -> dict[str, Any]:
@@ -45,9 +53,11 @@ def report_all(root: Path, scale: Scale, runs: Sequence[Run], say: Say) -> dict[
     }
     folder, mark = root / "reports" / "all", root / "reports" / "all.made-of"
     made_of = _made_of(root, stores, options)
-    found = _results(folder)
-    if found is None or not mark.is_file() or mark.read_text("utf-8") != made_of:
+    if not _is_made_of(folder, mark, made_of):
         say(f"one report over {len(stores)} stores")
+        if mark.is_file():  # a report of ours that has lost this file is still one
+            folder.mkdir(exist_ok=True)
+            (folder / RESULTS).touch()
         trajdiag.report(
             stores,
             output=folder,
@@ -57,18 +67,22 @@ def report_all(root: Path, scale: Scale, runs: Sequence[Run], say: Say) -> dict[
             cache_dir=str(root),
             **_present(root, stores, options),
         )
-        mark.write_text(made_of, encoding="utf-8")
-        found = _results(folder)
-    assert found is not None
-    return found
+        mark.write_text(f"{made_of} {_hash(folder / RESULTS)}", encoding="utf-8")
+    return json.loads((folder / RESULTS).read_text("utf-8"))
 
 
-def _results(folder: Path) -> dict[str, Any] | None:
-    """The results of a report; None where they are not there or cannot be read."""
+def _is_made_of(folder: Path, mark: Path, made_of: str) -> bool:
+    """Whether a report is there that follows from what `made_of` is the hash of, and its results
+    are what was written."""
     try:
-        return json.loads((folder / "results.json").read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
+        kept = mark.read_bytes().decode(errors="replace")
+        return (folder / PAGE).is_file() and kept == f"{made_of} {_hash(folder / RESULTS)}"
+    except OSError:
+        return False
+
+
+def _hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _present(root: Path, stores: Sequence[str], options: dict[str, Any]) -> dict[str, Any]:
@@ -85,9 +99,9 @@ def _gate_files(root: Path, store: str) -> list[Path]:
 
 def _made_of(root: Path, stores: Sequence[str], options: dict[str, Any]) -> str:
     """A hash of everything that the report follows from."""
-    parts = [json.dumps(options, sort_keys=True)]
+    parts = [json.dumps(options, sort_keys=True).encode()]
     for store in stores:
-        parts.append(trajdiag.open(store, cache_dir=str(root)).fingerprint)
-        parts += [path.read_text("utf-8") for path in _gate_files(root, store)]
-    parts += [path.read_text("utf-8") for path in sorted((root / "latency").glob("*/*.json"))]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+        parts.append(trajdiag.open(store, cache_dir=str(root)).fingerprint.encode())
+        parts += [path.read_bytes() for path in _gate_files(root, store)]
+    parts += [path.read_bytes() for path in sorted((root / "latency").glob("*/*.json"))]
+    return hashlib.sha256(b"\n".join(parts)).hexdigest()

@@ -1,5 +1,6 @@
 """The runs of a study: trained, frozen, fitted, each kept on its own and none done twice."""
 
+import dataclasses
 import fcntl
 import json
 import os
@@ -19,7 +20,12 @@ from typing import Any
 from studies.settings import SCALES, Scale, Setting, TaskStudy
 
 import trajdiag
-from trajdiag.errors import ConfigError, TrajdiagError
+from trajdiag.errors import CheckpointError, ConfigError, GateError, TrajdiagError
+from trajdiag.gates.config import FitGateConfig
+from trajdiag.gates.gate import load_gate
+from trajdiag.store.folder import open_folder
+from trajdiag.store.inspection import inspect
+from trajdiag.store.reader import Store
 
 LONGER = "-longer"
 """Ends the name of a run's store beyond the trained difficulty, and of the task there."""
@@ -70,14 +76,61 @@ def alone(root: Path) -> Iterator[None]:
 
 
 def is_done(root: Path, scale: Scale, run: Run) -> bool:
-    """Whether the run is finished, by the settings as they stand, and all it left is there."""
+    """Whether the run is finished, by the settings as they stand, and its stores and gates can be
+    opened, which does not read all their bytes."""
+    if _marked(root, run).get("identity") != _identity(root, scale, run):
+        return False
+    try:
+        _open_all(root, scale, run)
+    except TrajdiagError:
+        return False
+    return True
+
+
+def forget_damaged(
+    root: Path, scale: Scale, runs: Iterable[Run], say: Callable[[str], None]
+) -> bool:
+    """Whether one of these finished runs is damaged, by every byte of its stores: it is then no
+    longer finished, and `run_all` makes what is damaged again."""
+    found = False
+    for run in runs:
+        for damage in _damage(root, scale, run):
+            say(f"{run.name}: {damage}")
+            _set_mark(root, run, {**_marked(root, run), "identity": None})
+            found = True
+    return found
+
+
+def _damage(root: Path, scale: Scale, run: Run) -> Iterator[str]:
+    try:
+        for name in stores_of(scale.task(run.task), run):
+            damaged = inspect(open_folder(_store(root, name))).damage
+            yield from (f"store {name} is damaged: {damage}" for damage in damaged[:1])
+        if _has_other_weights(root, run):
+            yield "its checkpoint is not the one that its store was made of"
+        _open_all(root, scale, run)
+    except TrajdiagError as error:
+        yield str(error)
+
+
+def _open_all(root: Path, scale: Scale, run: Run) -> None:
+    """Raise TrajdiagError where a store or a gate of the run is missing or damaged."""
     study = scale.task(run.task)
-    stores = [root / "stores" / f"{name}.zarr" for name in stores_of(study, run)]
-    gates = list((root / "gates" / run.name).glob("*/gate.safetensors"))
-    whole = all(store.is_dir() for store in stores) and (
-        run.setting not in study.six or len(gates) >= len(scale.gates)
-    )
-    return whole and _marked(root, run).get("identity") == _identity(root, scale, run)
+    store, *_ = [Store.open(_store(root, name)) for name in stores_of(study, run)]
+    for kind, objective in scale.gates if run.setting in study.six else ():
+        options: dict[str, Any] = {"kind": kind, "objective": objective}
+        load_gate(root / "gates" / run.name / FitGateConfig(**options).gate_name, store)
+
+
+def _store(root: Path, name: str) -> Path:
+    return root / "stores" / f"{name}.zarr"
+
+
+def _has_other_weights(root: Path, run: Run) -> bool:
+    """Whether the run's checkpoint has changed since its store was made. Raises CheckpointError
+    where it cannot be read, StoreError where the store cannot."""
+    made_of = Store.open(_store(root, run.name), unfinished=True).record.model.get("sha256")
+    return trajdiag.load_model(run.name, cache_dir=str(root)).record.sha256 != made_of
 
 
 def run_all(
@@ -134,8 +187,8 @@ def _follow(parent: int) -> None:
 
 def do_run(root: str, scale_name: str, run: Run) -> None:
     """Train, extract, extract beyond the trained difficulty, and fit gates, whatever of it is
-    missing; then mark the run as done."""
-    scale = SCALES[scale_name]
+    missing or damaged; then mark the run as done."""
+    scale, folder = SCALES[scale_name], Path(root)
     study = scale.task(run.task)
     began, spent = time.process_time(), {}
 
@@ -147,32 +200,84 @@ def do_run(root: str, scale_name: str, run: Run) -> None:
     def progress(line: str) -> None:
         print(f"{run.name}: {line}", file=sys.stderr, flush=True)
 
-    trajdiag.train(study.config(run.setting, run.seed, run.name, root), progress)
+    if _marked(folder, run):
+        try:
+            _open_all(folder, scale, run)
+        except TrajdiagError as error:
+            progress(f"{error}: made again")
+    _train(study, run, root, progress)
     timed("train")
-    store = trajdiag.extract(run.name, name=run.name, cache_dir=root)
-    if run.setting in study.longer:
-        trajdiag.extract(
-            run.name,
-            name=run.name + LONGER,
-            task_options=dict(study.longer_options),
-            cache_dir=root,
-        )
+    store = _extract(study, run, root, progress)
     timed("extract")
     if run.setting in study.six:
         for kind, objective in scale.gates:
-            trajdiag.fit_gate(store, kind=kind, objective=objective, cache_dir=root)
+            _fit(store, kind, objective, root, progress)
         timed("gates")
-    mark = _mark(Path(root), run)
-    mark.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"identity": _identity(Path(root), scale, run), "cpu_seconds": spent})
-    partial = mark.with_suffix(f".{os.getpid()}.tmp")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(mark)
+    identity = _identity(folder, scale, run)
+    # what a run took when it was made, not when a part of it was made again
+    known = _marked(folder, run).get("identity") in (None, identity)
+    before = cpu_seconds(folder, run) if known else {}
+    most = {part: max(seconds, before.get(part, 0.0)) for part, seconds in spent.items()}
+    _set_mark(folder, run, {"identity": identity, "cpu_seconds": most})
+
+
+def _train(
+    study: TaskStudy, run: Run, root: str, progress: Callable[[str], None], *, again: bool = False
+) -> None:
+    """Train the run's model, unless its checkpoint is there and not `again`."""
+    config = study.config(run.setting, run.seed, run.name, root)
+    try:
+        trajdiag.train(dataclasses.replace(config, overwrite=again), progress)
+    except CheckpointError as error:
+        if again:
+            raise
+        progress(f"{error}: trained again")
+        _train(study, run, root, progress, again=True)
+
+
+def _extract(study: TaskStudy, run: Run, root: str, progress: Callable[[str], None]) -> Store:
+    """The run's stores, of which it gives the first; where its checkpoint has changed since they
+    were made, it is trained again."""
+
+    def stores() -> Store:
+        found = [
+            trajdiag.extract(
+                run.name,
+                name=name,
+                task_options=dict(study.longer_options) if name.endswith(LONGER) else {},
+                cache_dir=root,
+            )
+            for name in stores_of(study, run)
+        ]
+        return found[0]
+
+    try:
+        return stores()
+    except (CheckpointError, ConfigError) as error:
+        if isinstance(error, ConfigError) and not _has_other_weights(Path(root), run):
+            raise
+        progress(f"{error}: trained again")
+    _train(study, run, root, progress, again=True)
+    return stores()
+
+
+def _fit(
+    store: Store, kind: str, objective: str, root: str, progress: Callable[[str], None]
+) -> None:
+    """Fit a gate, unless the one that is there is whole and was fitted on this store."""
+    options: dict[str, Any] = {"kind": kind, "objective": objective, "cache_dir": root}
+    try:
+        trajdiag.fit_gate(store, **options)
+    except (GateError, ConfigError) as error:
+        progress(f"{error}: fitted again")
+        trajdiag.fit_gate(store, overwrite=True, **options)
 
 
 def cpu_seconds(root: Path, run: Run) -> Mapping[str, float]:
-    """What each part of a finished run took; little where it was there already."""
-    return _marked(root, run).get("cpu_seconds", {})
+    """What each part of a finished run took at most, of all times that it was done."""
+    found = _marked(root, run).get("cpu_seconds")
+    parts = found.items() if isinstance(found, dict) else ()
+    return {part: seconds for part, seconds in parts if isinstance(seconds, int | float)}
 
 
 def _marked(root: Path, run: Run) -> dict[str, Any]:
@@ -182,6 +287,14 @@ def _marked(root: Path, run: Run) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _set_mark(root: Path, run: Run, content: Mapping[str, Any]) -> None:
+    mark = _mark(root, run)
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    partial = mark.with_suffix(f".{os.getpid()}.tmp")
+    partial.write_text(json.dumps(content), encoding="utf-8")
+    partial.replace(mark)
 
 
 def _mark(root: Path, run: Run) -> Path:

@@ -139,12 +139,17 @@ def test_unknown_names_are_told_with_the_nearest_and_where_all_are_listed(result
 
 
 def test_names_are_known_before_there_are_results(results):
-    known = quantities(4, (0.95, 0.98, 0.99))
+    known = quantities(4, (0.95, 0.98, 0.99), (1.0, 0.5))
     metrics = {row.metric for row in results.scores if row.split == "test"}
     parts = {row.part for row in results.diagnosis}
     assert metrics | parts <= set(known)
     names = {row.readout for row in results.readouts}
     require_known([parse_check("entropy:depth@98 > 1")], names, known)
+    require_known([parse_check("n_differ@0.5 > 1")], names, known)
+    with pytest.raises(UsageError, match="unknown quantity 'n_differ@foo'"):
+        require_known([parse_check("n_differ@foo > 1")], names, known)
+    with pytest.raises(UsageError, match="unknown quantity 'n_differ@1'"):
+        require_known([parse_check("n_differ@1 > 1")], names, quantities(4, (0.95,), ()))
     with pytest.raises(UsageError, match="unknown quantity 'depth@97', did you mean depth@9") as e:
         require_known([parse_check("entropy:depth@97 > 1")], names, known)
     assert len(str(e.value)) < 300

@@ -15,6 +15,7 @@ from tests.models.own_model import TinyLooped
 from trajdiag.cli import main
 from trajdiag.errors import ConfigError, StoreError
 from trajdiag.extraction import extract
+from trajdiag.store.folder import open_folder
 from trajdiag.store.head import TOLERANCE, GoldenBatch, SavedHead, save_head
 from trajdiag.store.reader import Store
 
@@ -163,6 +164,32 @@ def test_a_head_that_is_gone_is_named(kept):
     (kept.path / "head.safetensors").unlink()
     with pytest.raises(StoreError, match=r"has no head.safetensors"):
         Store.open(kept.path).vocabulary_logits(loop=1)
+
+
+@pytest.mark.parametrize("name", ["head.safetensors", "target/tokens.json"])
+@pytest.mark.parametrize("place", ["memory://bucket/x.zarr", "x.zarr"])
+def test_the_same_extraction_brings_back_a_whole_file_that_is_gone(folders, tmp_path, place, name):
+    location = place if "://" in place else str(tmp_path / place)
+    model, folder = loaded(folders["ouro"]), open_folder(location)
+    options = {"store": location, "cache_dir": tmp_path, "logits": "none"}
+    made = extract(model, Notes(), **options)
+    assert name in made.record.attachments
+    before = {key: folder.read(key) for key in folder.sizes()}
+    folder.remove([name])
+    said: list[str] = []
+    again = extract(model, Notes(), progress=said.append, **options)
+    assert any(f"{name} is missing" in line for line in said)
+    assert {key: folder.read(key) for key in folder.sizes()} == before
+    assert again.fingerprint == made.fingerprint
+    assert again.class_texts == made.class_texts
+    np.testing.assert_array_equal(
+        again.vocabulary_logits(loop=1, rows=np.array([0])),
+        made.vocabulary_logits(loop=1, rows=np.array([0])),
+    )
+    said.clear()
+    extract(model, Notes(), progress=said.append, **options)
+    assert said == [f"store {location} is complete"]
+    folder.remove(list(folder.sizes()))
 
 
 def test_the_golden_states_are_the_models_own_of_every_part_of_the_loop(kept, folders):

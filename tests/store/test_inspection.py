@@ -10,8 +10,9 @@ from tests.store.unfinished import broken_off, contents, flip, make, written_blo
 from trajdiag.errors import StoreError
 from trajdiag.store.inspection import Inspection, inspect
 from trajdiag.store.local_folder import LocalFolder
+from trajdiag.store.lock import is_lock
 from trajdiag.store.reader import Store
-from trajdiag.store.removal import remove_store
+from trajdiag.store.removal import emptied
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 
@@ -159,17 +160,21 @@ def test_what_only_looks_like_the_writing_of_a_store_is_foreign_and_kept(tmp_pat
     beside = tmp_path / "x.zarr.discarded"
     beside.mkdir()
     assert inspected(path).foreign == sorted(mine)
-    with pytest.raises(StoreError, match=r"holds what is not trajdiag's: journal/mine\.jsonl"):
-        remove_store(LocalFolder(path))
+    with (
+        pytest.raises(StoreError, match=r"holds what is not trajdiag's: journal/mine\.jsonl"),
+        emptied(LocalFolder(path)),
+    ):
+        pass
     flip(path / "hidden" / "c.0.0.0")
     make(path)
     assert all((path / key).read_text() == "do not lose this" for key in mine)
     for key in mine:
         (path / key).unlink()
     (path / "mypred").rmdir()
-    remove_store(LocalFolder(path))
+    with emptied(LocalFolder(path)):
+        left = [key for key in LocalFolder(path).sizes() if not is_lock(key)]
     assert beside.exists()
-    assert not path.exists()
+    assert not left and not LocalFolder(path).sizes()
 
 
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path):

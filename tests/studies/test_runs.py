@@ -2,11 +2,23 @@
 
 import dataclasses
 import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from studies import runs
-from studies.runs import Run, alone, cpu_seconds, do_run, is_done, run_all, runs_of, stores_of
+from studies.runs import (
+    Run,
+    alone,
+    cpu_seconds,
+    do_run,
+    forget_damaged,
+    is_done,
+    run_all,
+    runs_of,
+    stores_of,
+)
 from studies.settings import SCALES, SMALL, TINY, TaskStudy
 
 from trajdiag.errors import ConfigError
@@ -63,29 +75,119 @@ def tiny_run() -> Run:
     return runs_of(TINY)[0]
 
 
-def test_a_run_is_done_only_by_the_settings_that_made_it(tmp_path: Path, tiny_run: Run):
-    assert not is_done(tmp_path, TINY, tiny_run)
-    do_run(str(tmp_path), "tiny", tiny_run)
-    assert is_done(tmp_path, TINY, tiny_run)
-    assert set(cpu_seconds(tmp_path, tiny_run)) == {"train", "extract", "gates"}
-    made = {path.name for path in (tmp_path / "stores").iterdir()}
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study of the first tiny run."""
+    root = tmp_path_factory.mktemp("finished")
+    run = runs_of(TINY)[0]
+    assert not is_done(root, TINY, run)
+    do_run(str(root), "tiny", run)
+    return root
+
+
+@pytest.fixture
+def root(finished: Path, tmp_path: Path) -> Path:
+    """The same, to be damaged. The folder bears the same name, of which an identity may be made."""
+    return Path(shutil.copytree(finished, tmp_path / "study"))
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    """Every file of stores, gates and checkpoints; of a gate's config not the command."""
+    files = {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for kind in ("stores", "gates", "checkpoints")
+        for path in sorted((root / kind).rglob("*"))
+        if path.is_file()
+    }
+    for name in [name for name in files if name.startswith("gates/") and name.endswith(".json")]:
+        said = json.loads(files[name])
+        files[name] = json.dumps({**said, "commands": None, "crc32c": None}).encode()
+    return files
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+STORE, LONGER_STORE = (
+    "stores/mano-fixed-uniform-s0.zarr",
+    "stores/mano-fixed-uniform-s0-longer.zarr",
+)
+GATE, CHECKPOINT = "gates/mano-fixed-uniform-s0/linear-ponder", "checkpoints/mano-fixed-uniform-s0"
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        (f"{STORE}/hidden/c.0.1.0", Path.unlink),
+        (f"{STORE}/target/zarr.json", flip),
+        (f"{STORE}/zarr.json", flip),
+        (f"{LONGER_STORE}/logits/c.0.0.0", Path.unlink),
+        (f"{GATE}/config.json", flip),
+        (f"{GATE}/config.json", Path.unlink),
+        (f"{GATE}/gate.safetensors", flip),
+    ],
+)
+def test_what_opening_sees_is_made_again_to_the_same_bytes(
+    root: Path, tiny_run: Run, name: str, damage: Callable[[Path], None]
+):
+    whole, took = contents(root), cpu_seconds(root, tiny_run)
+    damage(root / name)
+    assert not is_done(root, TINY, tiny_run)
+    do_run(str(root), "tiny", tiny_run)
+    assert is_done(root, TINY, tiny_run)
+    assert contents(root) == whole
+    now = cpu_seconds(root, tiny_run)
+    assert all(now[part] >= seconds for part, seconds in took.items())
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "told"),
+    [
+        (f"{STORE}/hidden/c.0.1.0", flip, "c.0.1.0 has changed since it was written"),
+        (f"{LONGER_STORE}/target/c.0", flip, "target/c.0 has changed since it was written"),
+        (f"{CHECKPOINT}/model.safetensors", flip, "checkpoint is not the one that its store"),
+        (f"{CHECKPOINT}/model.safetensors", lambda path: path.write_bytes(b"x"), "safetensors"),
+        (f"{CHECKPOINT}/config.json", lambda path: path.write_bytes(b"x"), "not valid JSON"),
+    ],
+)
+def test_what_opening_does_not_see_is_found_by_every_byte_and_made_again(
+    root: Path, tiny_run: Run, name: str, damage: Callable[[Path], None], told: str
+):
+    whole, said = contents(root), []
+    assert not forget_damaged(root, TINY, [tiny_run], said.append) and not said
+    damage(root / name)
+    assert is_done(root, TINY, tiny_run)
+    assert forget_damaged(root, TINY, [tiny_run], said.append)
+    assert len(said) == 1 and told in said[0]
+    assert not is_done(root, TINY, tiny_run)
+    do_run(str(root), "tiny", tiny_run)
+    assert is_done(root, TINY, tiny_run) and contents(root) == whole
+
+
+def test_a_run_is_done_only_by_the_settings_that_made_it(root: Path, tiny_run: Run):
+    assert is_done(root, TINY, tiny_run)
+    assert set(cpu_seconds(root, tiny_run)) == {"train", "extract", "gates"}
+    made = {path.name for path in (root / "stores").iterdir()}
     assert made >= {f"{name}.zarr" for name in stores_of(TINY.task("mano"), tiny_run)}
     other = dataclasses.replace(TINY, gates=(("linear", "ponder"),))
-    assert not is_done(tmp_path, other, tiny_run)
-    mark = tmp_path / "runs" / f"{tiny_run.name}.json"
+    assert not is_done(root, other, tiny_run)
+    mark = root / "runs" / f"{tiny_run.name}.json"
     whole = mark.read_text("utf-8")
     for damaged in (whole[:20], "{}", "[]"):
         mark.write_text(damaged, encoding="utf-8")
-        assert not is_done(tmp_path, TINY, tiny_run)
+        assert not is_done(root, TINY, tiny_run)
     mark.write_text(whole, encoding="utf-8")
     for lost in (
-        *(tmp_path / "stores" / f"{name}.zarr" for name in made_by(tiny_run)),
-        tmp_path / "gates" / tiny_run.name / "linear-ponder",
+        *(root / "stores" / f"{name}.zarr" for name in made_by(tiny_run)),
+        root / "gates" / tiny_run.name / "linear-ponder",
     ):
-        lost.rename(tmp_path / "lost")
-        assert not is_done(tmp_path, TINY, tiny_run)
-        (tmp_path / "lost").rename(lost)
-    assert is_done(tmp_path, TINY, tiny_run)
+        lost.rename(root / "lost")
+        assert not is_done(root, TINY, tiny_run)
+        (root / "lost").rename(lost)
+    assert is_done(root, TINY, tiny_run)
 
 
 def made_by(run: Run) -> list[str]:
@@ -104,17 +206,23 @@ def test_one_study_at_a_time_is_at_work_in_a_folder(tmp_path: Path):
 
 
 def test_finished_runs_are_not_submitted_again(
-    tmp_path: Path, tiny_run: Run, monkeypatch: pytest.MonkeyPatch
+    finished: Path, tiny_run: Run, monkeypatch: pytest.MonkeyPatch
 ):
-    mark = tmp_path / "runs" / f"{tiny_run.name}.json"
-    mark.parent.mkdir()
-    identity = runs._identity(tmp_path, TINY, tiny_run)
-    mark.write_text(json.dumps({"identity": identity, "cpu_seconds": {}}))
-    for name in made_by(tiny_run):
-        (tmp_path / "stores" / f"{name}.zarr").mkdir(parents=True)
-    for kind, objective in TINY.gates:
-        gate = tmp_path / "gates" / tiny_run.name / f"{kind}-{objective}" / "gate.safetensors"
-        gate.parent.mkdir(parents=True)
-        gate.touch()
     monkeypatch.setattr(runs, "ProcessPoolExecutor", None)
-    assert run_all(tmp_path, TINY, [tiny_run], print) == {}
+    assert run_all(finished, TINY, [tiny_run], print) == {}
+
+
+def test_a_store_that_cannot_be_mended_fails_its_run_in_a_line(root: Path, tiny_run: Run):
+    for name in ("zarr.json", "journal/zarr.json"):
+        (root / STORE / name).write_bytes(b"x")
+    failed = run_all(root, TINY, [tiny_run], lambda line: None)
+    assert list(failed) == [tiny_run.name]
+    assert "is not a store of this version" in failed[tiny_run.name]
+
+
+def test_a_mark_with_senseless_times_costs_those_times_alone(root: Path, tiny_run: Run):
+    mark = root / "runs" / f"{tiny_run.name}.json"
+    content = json.loads(mark.read_text("utf-8"))
+    for times in ([], {"train": "long"}, None):
+        mark.write_text(json.dumps({**content, "cpu_seconds": times}), encoding="utf-8")
+        assert is_done(root, TINY, tiny_run) and cpu_seconds(root, tiny_run) == {}

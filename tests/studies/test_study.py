@@ -80,6 +80,61 @@ def test_what_was_deleted_or_damaged_is_made_again_to_the_same_page(cache: Path)
 
 
 @pytest.mark.slow
+def test_damage_is_mended_on_the_way_and_a_second_time_there_is_none(cache: Path):
+    root = cache / "study" / "tiny"
+    page = (root / "docs" / "study.md").read_text("utf-8").partition("### 5.")[0]
+    store = root / "stores" / "mano-fixed-uniform-s0.zarr"
+    signal = store / "signal" / "entropy" / "c.0.0"
+    whole = signal.read_bytes()
+    signal.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))  # which opening does not see
+    (root / "stores" / "parity-fixed-uniform-s0.zarr" / "hidden" / "c.0.0.0").unlink()
+    weights = root / "checkpoints" / "mano-fixed-uniform-s0" / "model.safetensors"
+    weights.write_bytes(b"x")
+    shutil.rmtree(root / "latency")
+    (root / "reports" / "all" / "results.json").write_text("{}")
+    again = study(cache)
+    assert again.returncode == 0, again.stderr
+    assert "not a whole safetensors file" in again.stderr and signal.read_bytes() == whole
+    now = (root / "docs" / "study.md").read_text("utf-8")
+    assert now.partition("### 5.")[0] == page
+    before = stamps(cache)
+    assert study(cache).returncode == 0
+    assert stamps(cache) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("results", ["{}", "[]", '{"scores": []}', None])
+def test_results_that_are_not_the_report_s_are_made_anew(cache: Path, results: str | None):
+    root = cache / "study" / "tiny"
+    path, numbers = root / "reports" / "all" / "results.json", root / "docs" / "study.json"
+    whole = numbers.read_bytes()
+    if results is None:
+        path.unlink()
+    else:
+        path.write_text(results)
+    again = study(cache)
+    assert again.returncode == 0 and "Traceback" not in again.stderr, again.stderr
+    assert "one report over" in again.stderr and numbers.read_bytes() == whole
+
+
+@pytest.mark.slow
+def test_a_store_that_cannot_be_mended_is_told_and_the_page_is_of_the_others(
+    cache: Path, tmp_path: Path
+):
+    copy = Path(shutil.copytree(cache, tmp_path / "copy"))
+    store = copy / "study" / "tiny" / "stores" / "mano-fixed-uniform-s1.zarr"
+    for name in ("zarr.json", "journal/zarr.json"):
+        (store / name).write_bytes(b"x")
+    for _ in range(2):
+        done = study(copy)
+        assert done.returncode == 1 and "Traceback" not in done.stderr
+        told = [line for line in done.stderr.splitlines() if line.startswith("FAILED ")]
+        assert len(told) == 1 and "mano-fixed-uniform-s1: " in told[0]
+    page = (copy / "study" / "tiny" / "docs" / "study.md").read_text("utf-8")
+    assert "- mano-fixed-uniform-s1: " in page and "| mano | mod 5" in page
+
+
+@pytest.mark.slow
 def test_an_interrupt_ends_it_and_its_workers_and_a_second_study_is_refused(tmp_path: Path):
     command = [sys.executable, str(ROOT / "scripts" / "study"), "--scale", "tiny"]
     with subprocess.Popen(

@@ -90,18 +90,19 @@ def require_known(
     for check in checks:
         if check.readout is not None and check.readout not in readouts:
             raise _unknown("readout", check.readout, readouts)
-        if check.quantity not in quantities and not check.quantity.startswith("n_differ@"):
+        if check.quantity not in quantities:
             raise _unknown("quantity", check.quantity, quantities)
 
 
-def quantities(loops: int, targets: Iterable[float]) -> list[str]:
-    """What a check can be about, but for the thresholds at which released rules are counted."""
+def quantities(loops: int, targets: Iterable[float], released: Iterable[float]) -> list[str]:
+    """What a check can be about; `released` are the thresholds of the stores' released rules."""
     reached = [accuracy_name(target) + grid for target in targets for grid in ("", GRID)]
     points = (FINAL, THRESHOLD, MATCHED, *reached)
     found = [*SHARES, *REGRETS, *POINT, *OTHERS, "accuracy@best_depth"]
     found += [f"{name}@{point}" for name in POINT for point in points]
     found += [f"threshold@{point}" for point in (FINAL, THRESHOLD)]
     found += [f"n_reached@{point}" for point in reached]
+    found += [f"n_differ@{threshold:g}" for threshold in released]
     found += [f"accuracy@depth={depth}" for depth in range(1, loops + 1)]
     metrics = ("accuracy", *ACCURACIES.values())
     return found + [f"{m}@loop={loop}" for m in metrics for loop in range(1, loops + 1)]

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,7 +34,7 @@ from trajdiag.store.columns import Columns
 from trajdiag.store.folder import Folder, open_folder
 from trajdiag.store.opening import existing_record
 from trajdiag.store.record import StoreRecord
-from trajdiag.store.removal import remove_store
+from trajdiag.store.removal import emptied
 from trajdiag.store.schema import HEAD, SCHEMA_VERSION, TOKENS, ArraySpec
 from trajdiag.store.versions import software_versions
 from trajdiag.store.writer import StoreWriter
@@ -158,16 +159,18 @@ def make(
     stops it; what is recorded is kept.
     """
     config, folder = job.config, job.folder
-    if config.overwrite:
-        remove_store(folder)
-    with StoreWriter(
-        folder,
-        record=ready.record,
-        columns=ready.work.columns,
-        specs=ready.specs,
-        attachments=ready.attachments,
-        shard=config.shard_of,
-    ) as writer:
+    with (
+        emptied(folder) if config.overwrite else nullcontext() as lock,
+        StoreWriter(
+            folder,
+            record=ready.record,
+            columns=ready.work.columns,
+            specs=ready.specs,
+            attachments=ready.attachments,
+            shard=config.shard_of,
+            lock=lock,
+        ) as writer,
+    ):
         there = writer.blocks - len(writer.missing())
         progress(
             f"store {folder.location}: {len(ready.work):,} examples, {ready.reading.loops} loops, "

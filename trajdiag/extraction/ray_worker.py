@@ -18,7 +18,7 @@ from trajdiag.extraction.config import ExtractConfig
 from trajdiag.extraction.job import Job, Ready, make, make_ready, prepare
 from trajdiag.store.opening import existing_record
 from trajdiag.store.record import StoreRecord
-from trajdiag.store.removal import remove_store
+from trajdiag.store.removal import emptied
 from trajdiag.store.repair import needs_writing
 from trajdiag.store.versions import software_versions
 
@@ -102,7 +102,8 @@ class Worker:
             return Begun(location=job.folder.location, before=before, record=None)
         ready = self._readied(job)
         if job.config.overwrite:
-            remove_store(job.folder)
+            with emptied(job.folder):
+                pass
         return Begun(
             location=job.folder.location,
             before=before,

@@ -74,8 +74,6 @@ class Folder(Protocol):
         """What dead processes were writing when they died."""
         ...
 
-    def remove_all(self) -> None: ...
-
     def fetch(
         self, keys: Sequence[str], identity: str, is_whole: Callable[[str, bytes], bool]
     ) -> Path:

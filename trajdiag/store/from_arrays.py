@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,7 +29,7 @@ from trajdiag.store.given_probabilities import GATE_PROBABILITY
 from trajdiag.store.opening import existing_record
 from trajdiag.store.reader import Store
 from trajdiag.store.record import StoreRecord
-from trajdiag.store.removal import remove_store
+from trajdiag.store.removal import emptied
 from trajdiag.store.repair import needs_writing
 from trajdiag.store.schema import (
     ARRAYS,
@@ -149,13 +150,11 @@ def from_arrays(
     for line in [*said_of(given), *said_of_splits(columns.split)]:
         progress(line)
     folder = open_folder(path)
-    if overwrite:
-        remove_store(folder)
-    found = existing_record(folder)
+    found = None if overwrite else existing_record(folder)
     if found is not None:
         found.require_same(record, folder.location)
-    if needs_writing(folder, found, progress):
-        _write(folder, record, columns, specs, given, progress)
+    if overwrite or needs_writing(folder, found, progress):
+        _write(folder, record, columns, specs, given, progress, overwrite)
     else:
         progress(f"store {path} is there already, of the same arrays")
     return Store.open(path)
@@ -198,6 +197,7 @@ def _write(
     specs: Mapping[str, ArraySpec],
     given: Mapping[str, GivenLoops],
     progress: Progress,
+    overwrite: bool,
 ) -> None:
     needed = sum(len(spec.chunk_keys()) * spec.chunk_bytes for spec in specs.values())
     free = folder.require_space(needed)
@@ -206,7 +206,10 @@ def _write(
         f"{needed / 2**20:,.1f} MiB"
         + ("" if free is None else f"; {free / 2**30:,.1f} GiB are free")
     )
-    with StoreWriter(folder, record=record, columns=columns, specs=specs) as writer:
+    with (
+        emptied(folder) if overwrite else nullcontext() as lock,
+        StoreWriter(folder, record=record, columns=columns, specs=specs, lock=lock) as writer,
+    ):
         block = Block(specs)
         for done, index in enumerate(pending := writer.pending):
             rows = writer.rows(index)

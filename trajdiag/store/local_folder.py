@@ -1,11 +1,12 @@
 """A store's files on a file system."""
 
+import errno
 import os
 import re
 import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from trajdiag.errors import OutOfSpaceError, StoreError
@@ -13,7 +14,9 @@ from trajdiag.store import durable
 from trajdiag.store.folder import Content
 from trajdiag.store.partial import host_name, is_alive, is_leftover
 
-_DISCARDED = re.compile(r"-(?P<pid>\d+)\.discarded")
+_DISCARDED, _BEGUN = "discarded", "begun"
+"""What a folder beside a store's is for: to be removed, or to take its place."""
+_PASSING = re.compile(rf"-(?P<pid>\d+)\.({_DISCARDED}|{_BEGUN})")
 
 
 class LocalFolder:
@@ -101,17 +104,45 @@ class LocalFolder:
         begin = f"{path.name}.{host_name()}"
         with suppress(OSError):
             for beside in path.parent.iterdir():
-                ended = _DISCARDED.fullmatch(beside.name.removeprefix(begin))
+                ended = _PASSING.fullmatch(beside.name.removeprefix(begin))
                 if beside.name.startswith(begin) and ended and not is_alive(int(ended["pid"])):
                     shutil.rmtree(beside, ignore_errors=True)
 
-    def remove_all(self) -> None:
+    @contextmanager
+    def successor(self) -> Iterator[Path]:
+        """An empty folder beside this one, removed at the end unless it has taken its place."""
+        path = self._beside(_BEGUN)
         with durable.disk_errors(self.path):
-            # gone from its place at once: a kill half way leaves no ruin there
-            shutil.rmtree(self._discarded, ignore_errors=True)
-            if self.path.exists():
-                self.path.resolve().rename(self._discarded)
-                shutil.rmtree(self._discarded)
+            shutil.rmtree(path, ignore_errors=True)
+            path.mkdir(parents=True)
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def replace(self, successor: Path) -> bool:
+        """Put the successor in this folder's place and remove what was there; whether nobody else
+        has made a folder there meanwhile."""
+        with durable.disk_errors(self.path):
+            place = self.path.resolve()
+            if place.exists():
+                self._discard()
+            try:
+                successor.rename(place)
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+                return False
+            finally:
+                shutil.rmtree(self._beside(_DISCARDED), ignore_errors=True)
+            durable.sync_folder(place.parent)
+        return True
+
+    def _discard(self) -> None:
+        """Put the folder aside at once: a kill half way leaves no ruin in its place."""
+        aside = self._beside(_DISCARDED)
+        shutil.rmtree(aside, ignore_errors=True)
+        self.path.resolve().rename(aside)
 
     def fetch(
         self, keys: Sequence[str], identity: str, is_whole: Callable[[str, bytes], bool]
@@ -119,11 +150,11 @@ class LocalFolder:
         del keys, identity, is_whole  # all is here
         return self.path
 
-    @property
-    def _discarded(self) -> Path:
-        """Where the folder is while it is removed; that which a link leads to, not the link."""
+    def _beside(self, what: str) -> Path:
+        """A folder of this process's beside this one; beside that which a link leads to, not the
+        link."""
         path = self.path.resolve()
-        return path.with_name(f"{path.name}.{host_name()}-{os.getpid()}.discarded")
+        return path.with_name(f"{path.name}.{host_name()}-{os.getpid()}.{what}")
 
     def _make(self, folders: set[str]) -> None:
         """Make these folders, and their names durable."""

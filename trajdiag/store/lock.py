@@ -22,6 +22,7 @@ from trajdiag.store.durable import disk_errors
 from trajdiag.store.folder import Folder
 from trajdiag.store.local_folder import LocalFolder
 from trajdiag.store.partial import host_name, is_alive
+from trajdiag.store.schema import GROUP
 from trajdiag.store.shard import Shard
 
 _LOCKS, _SUFFIX = "journal/", ".lock"
@@ -31,6 +32,8 @@ BEAT = 5.0
 """Seconds between two beats of a holder."""
 SILENCE = 20.0
 """Seconds without a beat after which a holder that cannot be asked is taken for dead."""
+_TRIES = 100
+"""How often a lock's file is made anew in a folder that others put away meanwhile."""
 _SHARE = "or let `trajdiag extract` share the work, each with its --shards N --shard I"
 
 
@@ -42,23 +45,14 @@ class Lock:
         self._folder, self._shard = folder, shard
         self._key = f"{_LOCKS}{shard.name}{_SUFFIX}"
         self._beats, self._stop = 0, threading.Event()
+        self._beating = threading.Lock()
         self._id = secrets.token_hex(8)
         self._descriptor: int | None = None
         self._thread: threading.Thread | None = None
         self.is_lost = False
         """Whether another process has taken this one for dead."""
-        if isinstance(folder, LocalFolder):
-            self._take_file(folder.path / self._key)
-        else:
-            self._take_object()
-        try:
-            for key in folder.sizes():
-                other = _shard_of(key)
-                if other is not None and other != shard and other.meets(shard):
-                    self._require_dead(key, other)
-        except BaseException:
-            self.release()
-            raise
+        while not self._take():
+            self._drop()  # the folder was put away while the lock was taken in it
         self._thread = threading.Thread(target=self._live, daemon=True, name="lock")
         self._thread.start()
 
@@ -67,6 +61,58 @@ class Lock:
         self._stop.set()
         if self._thread is not None:
             self._thread.join()  # a beat must not go into whatever the descriptor is next
+        self._drop()
+
+    def empty_folder(self) -> None:
+        """Remove all else that is in the folder. The lock is held throughout, so that nobody else
+        writes there in between.
+
+        Raises BusyError where another process has taken the folder's place.
+        """
+        with self._beating:
+            if not isinstance(self._folder, LocalFolder):
+                self._folder.remove([GROUP])  # first: what a kill leaves must not seem whole
+                self._folder.remove([key for key in self._folder.sizes() if key != self._key])
+                return
+            with self._folder.successor() as begun:
+                path = begun / self._key
+                with disk_errors(path):
+                    descriptor = _opened(path)
+                try:
+                    _is_held(descriptor)  # takes the kernel's lock
+                    with disk_errors(path):
+                        os.pwrite(descriptor, self._content(), 0)
+                    taken = self._folder.replace(begun)
+                except BaseException:
+                    os.close(descriptor)
+                    raise
+                assert self._descriptor is not None
+                os.close(self._descriptor)
+                self._descriptor = descriptor
+            if not taken:
+                raise self._refusal(self._read())
+
+    def _take(self) -> bool:
+        """Whether the lock is held, in the folder that is there now, and no other of common
+        blocks."""
+        if isinstance(self._folder, LocalFolder):
+            self._take_file(self._folder.path / self._key)
+        else:
+            self._take_object()
+        try:
+            for key in self._folder.sizes():
+                other = _shard_of(key)
+                if other is not None and other != self._shard and other.meets(self._shard):
+                    self._require_dead(key, other)
+            if self._descriptor is None:
+                return True
+            assert isinstance(self._folder, LocalFolder)
+            return _is_at(self._folder.path / self._key, self._descriptor)
+        except BaseException:
+            self._drop()
+            raise
+
+    def _drop(self) -> None:
         if self._descriptor is not None:
             assert isinstance(self._folder, LocalFolder)
             _unlink(self._folder.path / self._key, self._descriptor)
@@ -76,16 +122,14 @@ class Lock:
             self._folder.remove([self._key])  # else another has taken it since the last beat
 
     def _take_file(self, path: Path) -> None:
-        with disk_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+        with disk_errors(Path(self._folder.location)):
             while True:
-                descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+                descriptor = _opened(path)
                 try:
                     if _is_held(descriptor):
                         raise self._refusal(_read(descriptor))
-                    with suppress(FileNotFoundError):
-                        if path.stat().st_ino == os.fstat(descriptor).st_ino:
-                            break
+                    if _is_at(path, descriptor):
+                        break
                 except BaseException:
                     os.close(descriptor)
                     raise
@@ -129,7 +173,7 @@ class Lock:
     def _live(self) -> None:
         while not self._stop.wait(BEAT):
             # a disk or network that fails for a moment shows in the writing itself
-            with suppress(OSError, StoreError):
+            with suppress(OSError, StoreError), self._beating:
                 if not self._is_mine(self._read()):
                     self.is_lost = True
                     return
@@ -195,12 +239,31 @@ def remove_dead_locks(folder: Folder) -> None:
                 os.close(descriptor)
 
 
+def _opened(path: Path) -> int:
+    """A lock's file, opened, and made with its folder where it is not there."""
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        except FileNotFoundError:  # the folder was put away between the two calls
+            if not tries_left:
+                raise
+    raise AssertionError
+
+
 def _unlink(path: Path, descriptor: int) -> None:
     """Remove a lock's file, if it is still the one that is open, and not one of a store that took
     the place of the first."""
-    with suppress(FileNotFoundError):
-        if path.stat().st_ino == os.fstat(descriptor).st_ino:
-            path.unlink()
+    if _is_at(path, descriptor):
+        path.unlink(missing_ok=True)
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    """Whether the file that is open is the one at `path`."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def _shard_of(key: str) -> Shard | None:

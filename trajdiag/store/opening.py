@@ -21,6 +21,9 @@ from trajdiag.store.record import (
 )
 from trajdiag.store.schema import GROUP, ArraySpec, group_metadata, is_array_name, metadata_file
 
+_TRIES = 20
+"""How often a folder is looked at that changes meanwhile."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Opened:
@@ -97,24 +100,35 @@ def existing_record(folder: Folder) -> StoreRecord | None:
 
     Raises StoreError where something else is.
     """
-    if not any(not is_lock(key) and not is_partial(key) for key in folder.sizes()):
-        return None
-    other: VersionError | None = None
-    for key in (GROUP, RECORD_COPY, COMPLETE):
-        try:
-            return parse_group_file(folder.read(key), folder.location)
-        except VersionError as error:
-            other = error  # or its number has changed, and a second copy tells
-        except (StoreError, OSError):
-            continue
-    if other is not None:
-        raise other
-    if _was_cut_off(folder):
-        return None
+    before: list[str] | None = None
+    for _ in range(_TRIES):
+        files = _kept(folder)
+        if not files:
+            return None
+        if files == before:  # else another process has put a store there, or away, meanwhile
+            break
+        other: VersionError | None = None
+        for key in (GROUP, RECORD_COPY, COMPLETE):
+            try:
+                return parse_group_file(folder.read(key), folder.location)
+            except VersionError as error:
+                other = error  # or its number has changed, and a second copy tells
+            except (StoreError, OSError):
+                continue
+        if other is not None:
+            raise other
+        if _was_cut_off(folder, files):
+            return None
+        before = files
     raise StoreError(
         f"{folder.location} exists and is not a store of this version; choose another --name, or "
         "move it away"
     )
+
+
+def _kept(folder: Folder) -> list[str]:
+    """The files that tell of a store: no locks, and none that is being written."""
+    return [key for key in folder.sizes() if not is_lock(key) and not is_partial(key)]
 
 
 def read_specs(folder: Folder, names: Iterable[str]) -> dict[str, ArraySpec]:
@@ -149,12 +163,15 @@ def is_record(folder: Folder, key: str) -> bool:
     return True
 
 
-def _was_cut_off(folder: Folder) -> bool:
+def _was_cut_off(folder: Folder, files: list[str]) -> bool:
     """Whether nothing is there but the record of a store that was just begun, cut off."""
-    files = [key for key in folder.sizes() if not is_lock(key) and not is_partial(key)]
     if files != [GROUP]:
         return False
-    content, begin = folder.read(GROUP), metadata_file(group_metadata({RECORD: {}}))
+    try:
+        content = folder.read(GROUP)
+    except FileNotFoundError:
+        return False
+    begin = metadata_file(group_metadata({RECORD: {}}))
     begin = begin[: begin.index(RECORD.encode())]
     return content.startswith(begin[: len(content)]) and not content.endswith(b"}\n")
 
@@ -195,3 +212,12 @@ def require_files(
                 f"store {folder.location} is damaged: {spec.name}/{key} has {size} bytes, "
                 f"not {spec.chunk_bytes}; {REPAIR}"
             )
+
+
+def require_attachments(folder: Folder, record: StoreRecord) -> None:
+    """Raise StoreError unless the whole files beside the arrays are there. A store that lacks one
+    can be opened, and read but for what needs it."""
+    sizes = folder.sizes()
+    for name in record.attachments:
+        if name not in sizes:
+            raise StoreError(f"store {folder.location} is damaged: {name} is missing; {REPAIR}")

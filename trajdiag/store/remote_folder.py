@@ -14,7 +14,6 @@ from fsspec.asyn import AsyncFileSystem
 from trajdiag.errors import StoreError
 from trajdiag.store.block_cache import BlockCache
 from trajdiag.store.folder import AT_ONCE, BLOCKS_AT_ONCE, Content
-from trajdiag.store.schema import GROUP
 
 # it else prints a wall of text about what is raised, and told in one line, anyway
 logging.getLogger("gcsfs").addHandler(logging.NullHandler())
@@ -122,10 +121,6 @@ class RemoteFolder:
 
     def remove_leftovers(self) -> None:
         """There are none: a file that was not put whole is not there."""
-
-    def remove_all(self) -> None:
-        self.remove([GROUP])  # first, so that a kill half way leaves no store that seems whole
-        self.remove(list(self.sizes()))
 
     def fetch(
         self, keys: Sequence[str], identity: str, is_whole: Callable[[str, bytes], bool]

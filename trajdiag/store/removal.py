@@ -1,5 +1,8 @@
 """Removing a store, or what its writing has left."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from trajdiag.errors import StoreError
 from trajdiag.store.folder import Folder
 from trajdiag.store.journal import COMPLETE, RECORD_COPY, journal_keys
@@ -23,21 +26,32 @@ def tidy(folder: Folder) -> None:
     remove_dead_locks(folder)
 
 
-def remove_store(folder: Folder) -> None:
-    """Delete the store in `folder`, if there is one.
+@contextmanager
+def emptied(folder: Folder) -> Iterator[Lock]:
+    """The folder without the store that was in it, if there was one, and the lock of it, so that
+    nobody else begins one there before it is written.
 
-    Raises StoreError where something else is there too, or where it is being written.
+    Raises StoreError where something else is there too, BusyError where it is being written.
     """
-    if existing_record(folder) is not None:
-        foreign = [key for key in folder.sizes() if not is_own(key)]
-        if foreign:
-            raise StoreError(
-                f"store {folder.location} holds what is not trajdiag's: {', '.join(foreign[:5])}"
-                f"{' and more' * (len(foreign) > 5)}; move that out of it before --overwrite"
-            )
-        lock = Lock(folder, WHOLE)
-        try:
-            folder.remove_all()
-        finally:
-            lock.release()
-    folder.remove_leftovers()
+    _require_own(folder)  # before there is a lock in what is another's
+    lock = Lock(folder, WHOLE)
+    try:
+        if _require_own(folder):
+            lock.empty_folder()
+        folder.remove_leftovers()
+        yield lock
+    finally:
+        lock.release()
+
+
+def _require_own(folder: Folder) -> bool:
+    """Whether a store is in the folder. Raises StoreError where something else is there too."""
+    if existing_record(folder) is None:
+        return False
+    foreign = [key for key in folder.sizes() if not is_own(key)]
+    if foreign:
+        raise StoreError(
+            f"store {folder.location} holds what is not trajdiag's: {', '.join(foreign[:5])}"
+            f"{' and more' * (len(foreign) > 5)}; move that out of it before --overwrite"
+        )
+    return True

@@ -9,7 +9,7 @@ from trajdiag.progress import Progress
 from trajdiag.store.folder import Folder
 from trajdiag.store.inspection import Inspection, inspect, readable_specs, whole_sums
 from trajdiag.store.journal import COMPLETE, Entry, Journal, read_journal
-from trajdiag.store.opening import open_files
+from trajdiag.store.opening import open_files, require_attachments
 from trajdiag.store.record import StoreRecord, group_file
 from trajdiag.store.removal import tidy
 from trajdiag.store.schema import GROUP, ArraySpec
@@ -30,6 +30,7 @@ def needs_writing(folder: Folder, record: StoreRecord | None, progress: Progress
         # an object store checks its objects itself, and all of them would have to be brought here
         try:
             open_files(folder, unfinished=False)
+            require_attachments(folder, record)
         except StoreError as error:
             progress(str(error))
             reopen(folder, record)

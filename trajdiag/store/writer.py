@@ -51,10 +51,12 @@ class StoreWriter:
         specs: Mapping[str, ArraySpec],
         attachments: Mapping[str, Content] | None = None,
         shard: Shard = WHOLE,
+        lock: Lock | None = None,
     ) -> None:
         """Create the store at `location`, or take up an unfinished one of the same identity.
 
-        `attachments` are whole files beside the arrays. Raises StoreError where `location` holds
+        `attachments` are whole files beside the arrays; `lock` is the shard's, where it is held
+        already, and is released in the end. Raises StoreError where `location` holds
         something else, cannot be written, or is being written; ConfigError where it holds a store
         of another identity, or a complete one.
         """
@@ -65,9 +67,10 @@ class StoreWriter:
         self._shard = shard
         self._columns = columns.arrays()
         self._attachments = dict(attachments or {})
-        self.record = self._create(record)
-        self._lock = Lock(self._folder, shard)
+        self._found(record)  # before there is a lock in what is another's
+        self._lock = Lock(self._folder, shard) if lock is None else lock
         try:
+            self.record = self._create(record)
             self._folder.remove_leftovers()
             self._journal = self._read_journal()
             if self._journal.columns is not None:
@@ -174,18 +177,25 @@ class StoreWriter:
     def _create(self, record: StoreRecord) -> StoreRecord:
         """The record of the store that is there, or that is hereby begun: a store keeps the time
         at which it was."""
-        found = existing_record(self._folder)
+        found = self._found(record)
         if found is None and not self._folder.create(GROUP, group_file(record)):
-            found = existing_record(self._folder)
+            found = self._found(record)  # of another shard
             if found is None:  # what is there was cut off when the power was
                 self._folder.write({GROUP: group_file(record)})
-        found = found or existing_record(self._folder)
+        found = found or self._found(record)
         assert found is not None
-        found.require_same(record, self.location)
-        if found.complete:
-            raise ConfigError(f"store {self.location} is complete; --overwrite makes it again")
         lost = [key for key in (GROUP, RECORD_COPY) if not is_record(self._folder, key)]
         self._folder.write(dict.fromkeys(lost, group_file(found)))
+        return found
+
+    def _found(self, record: StoreRecord) -> StoreRecord | None:
+        """The record of the store that is there. Raises ConfigError where it is complete, or not
+        the one of `record`."""
+        found = existing_record(self._folder)
+        if found is not None:
+            found.require_same(record, self.location)
+            if found.complete:
+                raise ConfigError(f"store {self.location} is complete; --overwrite makes it again")
         return found
 
     def _read_journal(self) -> Journal:

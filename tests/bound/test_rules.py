@@ -81,7 +81,7 @@ def test_without_a_fit_split_each_group_is_valued_by_rules_fitted_on_the_others(
     store = from_arrays(
         tmp_path / "cross.zarr",
         hidden=shown[:, None].repeat(1, 2, 1).float(),
-        logits=arrays.logits * 0 + torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]),
+        logits=arrays.logits * 0 + torch.tensor([[[2.0, 0.0], [0.0, 2.0]]]),
         target=coin,
         group=group,
         split=np.where(group % 2 == 0, "val", "test"),
@@ -96,7 +96,7 @@ def test_without_a_fit_split_each_group_is_valued_by_rules_fitted_on_the_others(
 @pytest.mark.parametrize("target", ["right", "wrong"])
 def test_where_all_is_right_or_all_is_wrong_rules_leave_at_once(tmp_path, target):
     arrays = planted(examples=90, loops=3)
-    arrays.logits[:] = torch.tensor([1.0, 0, 0, 0, 0])
+    arrays.logits[:] = torch.tensor([2.0, 0, 0, 0, 0])
     goal = torch.full((90,), 0 if target == "right" else 1)
     store = odd(tmp_path, logits=arrays.logits, target=goal)
     rules = fit_rules(store, prices=(0.05,))

@@ -24,7 +24,11 @@ def blamed(results):
     [
         (good_trajectory_bad_gate, "readout-misfit", "mostly the readout's"),
         (bad_trajectory_perfect_gate, "trajectory-bound", "and that is the trajectory's"),
-        (hidden_signal, "signal-not-exposed", "mostly the readout's, for want of a learned rule"),
+        (
+            hidden_signal,
+            "signal-not-exposed",
+            "mostly the readout's, which misses what a fitted rule finds",
+        ),
         (pure_luck, "chance", "is at chance"),
     ],
 )

@@ -19,7 +19,8 @@ def import_arrays(
             help="An .npz, a .safetensors, or a folder of .npy files, with hidden [example, loop, "
             "d_model], logits [example, loop, class] and target [example], class indices from 0. "
             "It may hold gate_logit (or gate) [example, loop]: the logit of the chance of stopping "
-            "at each loop, not the chance itself; class_names; and, an entry an example, "
+            "at each loop, or gate_probability [example, loop]: the chance itself; class_names; "
+            "and, an entry an example, "
             "difficulty, group (what is resampled together), split (fit, val, test, or 0, 1, 2), "
             "id, input, and further numbers as covariate/NAME."
         ),

@@ -180,8 +180,9 @@ def mistimed(e: Evidence) -> str | None:
     deeper, better = e.trained.deeper, e.trained.better
     if better.negative and better.value <= -MISTIMED["accuracy"]:
         return "early" if deeper.value < 0 else None
-    # running on is a fault only where it is not shown to bring more right answers
-    late = deeper.positive and deeper.value >= MISTIMED["depth"] and not better.positive
+    # running on is a fault only where the data rule out that it brings many more right answers
+    in_vain = better.high is not None and better.high < MISTIMED["accuracy"]
+    late = deeper.positive and deeper.value >= MISTIMED["depth"] and in_vain
     return "late" if late else None
 
 

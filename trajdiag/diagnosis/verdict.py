@@ -28,7 +28,7 @@ from trajdiag.spans import Span
 _OWNERS = {
     TRAJECTORY_BOUND: "the trajectory's",
     READOUT_MISFIT: "the readout's",
-    NOT_EXPOSED: "the readout's, for want of a learned rule",
+    NOT_EXPOSED: "the readout's, which misses what a fitted rule finds",
     NOTHING_FINDS: "in what no rule finds in these states",
 }
 _NAMES = {

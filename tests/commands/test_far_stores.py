@@ -107,7 +107,7 @@ def test_what_is_lost_is_made_anew_and_what_has_changed_is_named(far, capsys):
 def test_a_cache_elsewhere_is_refused_in_one_line(capsys):
     assert main(["list", "stores", "--cache-dir", "s3://bucket"]) == 1
     err = capsys.readouterr().err
-    assert err.startswith("trajdiag: the cache is a folder on this machine, got s3://bucket; ")
+    assert err.startswith("trajdiag: the cache is a folder on this machine, got 's3://bucket'; ")
     assert err.count("\n") == 1
 
 
@@ -142,7 +142,8 @@ def test_an_extraction_that_is_killed_goes_on_where_it_was(s3, tmp_path, alone):
         out, err = end(begin_far(s3, tmp_path, PAUSE="0"))
     assert out == f"{URL}\n"
     assert "; 1 of 3 blocks are there" in err
-    lines = err.splitlines()
+    *lines, contained = err.splitlines()
+    assert contained.startswith("fit 20, val 12, test 12; ")
     assert all(line.startswith("store ") or " examples, " in line for line in lines), err
     written = [path for method, path in asked if method == "PUT" and "/hidden/c." in path]
     assert len(written) == 2 * 3  # two blocks of three loops

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from trajdiag.cachedir import is_url
 from trajdiag.commands.console import say_contents, to_stderr
 from trajdiag.extraction.config import ExtractConfig
 from trajdiag.extraction.freeze import extract as extract_store
@@ -23,6 +24,6 @@ def extract(config: Annotated[ExtractConfig, Parameter(name="*")]) -> None:
     options["task_options"] = {k.replace("-", "_"): v for k, v in config.task_options.items()}
     with contextlib.redirect_stdout(sys.stderr):  # on which Ray, and a model of yours, may print
         store = extract_store(model, task, progress=to_stderr, **options)
-    if store.record.complete:
+    if store.record.complete and not is_url(store.location):  # where its logits are near
         say_contents(store)
     print(store.location)

@@ -1,17 +1,20 @@
-"""What the paper claims, and whether the study's numbers say so: the words follow from intervals.
+"""What the paper claims, and whether the study's numbers say so: the words follow from tests.
 
-A claim sets two numbers of the study against each other. Where both are reached and their intervals
-do not touch, the study agrees or disagrees; where they touch, or a finding holds in some seeds
-only, it cannot tell.
+A claim sets two numbers of the study against each other, seed by seed. Below 5%, by Holm's
+correction over all claims, the study agrees or disagrees; else, or where a seed misses a target, or
+a finding holds in some seeds only, it cannot tell.
 """
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from studies.ledger import Ledger, Number, table
 from studies.paper import GEOMETRIC, ORDERING, UNIFORM
+from studies.seed_tests import difference_p, within_p
 from studies.tables import best_signal
+
+from trajdiag.metrics.significance import holm
+from trajdiag.reporting.numerals import MISSING, p_value
 
 AGREES, DISAGREES, OPEN, NOTHING = "agrees", "disagrees", "cannot tell", "no numbers"
 VERDICTS = (AGREES, DISAGREES, OPEN, NOTHING)
@@ -19,6 +22,18 @@ Place = tuple[str | None, str, str]
 """Setting, readout and metric of a number."""
 MARGIN = 0.01
 """Areas that differ by less than this are as good as the same."""
+LEVEL = 0.05
+"""Of p, below which a claim is decided."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weighed:
+    """What speaks for a claim or against it: a p value, or a word where nothing is tested."""
+
+    p: float | None = None
+    as_claimed: bool = True
+    """Whether the numbers lie as was claimed, if they can be told apart at all."""
+    word: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,42 +42,58 @@ class Told:
 
     claim: str
     numbers: str
-    verdict: str
+    weighed: Weighed
+    p: float | None = None
+    """After Holm's correction over all claims."""
+
+    @property
+    def verdict(self) -> str:
+        if self.weighed.word is not None:
+            return self.weighed.word
+        if self.p is None or self.p >= LEVEL:
+            return OPEN
+        return AGREES if self.weighed.as_claimed else DISAGREES
 
 
-def compared(less: Number | None, more: Number | None) -> str:
-    """Whether the first number is below the second, as was claimed."""
-    if less is None or more is None or less.ends is None or more.ends is None:
-        return NOTHING
-    (low, high), (other_low, other_high) = less.ends, more.ends
-    if math.isinf(low) and math.isinf(other_low):
-        return NOTHING
-    if high < other_low:
-        return AGREES
-    return DISAGREES if other_high < low else OPEN
+def compared(less: Number | None, more: Number | None, *, paired: bool) -> Weighed:
+    """Whether the first number is below the second, as was claimed; `paired`: they are of the same
+    models."""
+    if less is None or more is None or not (less.reached or more.reached):
+        return Weighed(word=NOTHING)
+    first, second = known(less), known(more)
+    if first is None or second is None:
+        return Weighed(word=OPEN)
+    p = difference_p(first, second, paired=paired)
+    return Weighed(p=p, as_claimed=sum(first) / len(first) < sum(second) / len(second))
 
 
-def close(difference: Number | None, margin: float = MARGIN) -> str:
-    """Whether a difference that is claimed to be none stays within the margin in every seed, or
-    beyond it, on one side, in every seed."""
-    if difference is None or difference.ends is None:
-        return NOTHING
-    low, high = difference.ends
-    if -margin <= low and high <= margin:
-        return AGREES
-    return DISAGREES if low > margin or high < -margin else OPEN
+def close(difference: Number | None, margin: float = MARGIN) -> Weighed:
+    """Whether a difference that is claimed to be none stays within the margin."""
+    if difference is None or not difference.reached:
+        return Weighed(word=NOTHING)
+    seeds = known(difference)
+    if seeds is None:
+        return Weighed(word=OPEN)
+    p, within = within_p(seeds, margin)
+    return Weighed(p=p, as_claimed=within)
 
 
-def counted(found: int, n: int) -> str:
+def known(number: Number) -> list[float] | None:
+    """What the seeds have; None where one of them has nothing, or there is but one."""
+    seeds = [seed for seed in number.seeds if seed is not None]
+    return seeds if number.n == len(seeds) > 1 else None
+
+
+def counted(found: int, n: int) -> Weighed:
     """Of a finding that was claimed: in all seeds, in none, or in some."""
     if n == 0:
-        return NOTHING
-    return AGREES if found == n else DISAGREES if found == 0 else OPEN
+        return Weighed(word=NOTHING)
+    return Weighed(word=AGREES if found == n else DISAGREES if found == 0 else OPEN)
 
 
 def weigh(ledger: Ledger) -> list[Told]:
     """All claims."""
-    return [
+    told = [
         *_of_depth(ledger),
         *_of_joint(ledger),
         *_of_ordering(ledger),
@@ -70,38 +101,58 @@ def weigh(ledger: Ledger) -> list[Told]:
         *_of_frozen(ledger),
         *_of_parity(ledger),
     ]
+    corrected = holm([each.weighed.p for each in told])
+    return [replace(each, p=p) for each, p in zip(told, corrected, strict=True)]
 
 
 def claims_table(told: Sequence[Told]) -> str:
     """A line a claim."""
     return table(
-        ("the paper says", "here", "the study"),
-        [(each.claim, each.numbers, f"**{each.verdict}**") for each in told],
+        ("the paper says", "here", "p", "the study"),
+        [
+            (
+                each.claim,
+                each.numbers,
+                MISSING if each.p is None else p_value(each.p),
+                f"**{each.verdict}**",
+            )
+            for each in told
+        ],
     )
+
+
+def _p_text(p: float | None) -> str:
+    return MISSING if p is None else p_value(p)
 
 
 def _below(ledger: Ledger, claim: str, first: Place, second: Place) -> Told:
     """That the number named first is below the second."""
-    verdict = compared(ledger.number(*first), ledger.number(*second))
-    return _against(ledger, claim, first, second, verdict)
+    return _against(ledger, claim, first, second, first, second)
 
 
 def _above(ledger: Ledger, claim: str, first: Place, second: Place) -> Told:
     """That the number named first is above the second."""
-    verdict = compared(ledger.number(*second), ledger.number(*first))
-    return _against(ledger, claim, first, second, verdict)
+    return _against(ledger, claim, first, second, second, first)
 
 
-def _against(ledger: Ledger, claim: str, first: Place, second: Place, verdict: str) -> Told:
-    numbers = f"{ledger.text(*first)} against {ledger.text(*second)}"
-    return _weighed(ledger, claim, numbers, verdict, first[0], second[0])
+def _against(
+    ledger: Ledger, claim: str, first: Place, second: Place, less: Place, more: Place
+) -> Told:
+    counted = [ledger.text(*place, counted=_missed(ledger, place)) for place in (first, second)]
+    weighed = compared(ledger.number(*less), ledger.number(*more), paired=less[0] == more[0])
+    return _told(ledger, claim, " against ".join(counted), weighed, first[0], second[0])
 
 
-def _weighed(ledger: Ledger, claim: str, numbers: str, verdict: str, *keys: str | None) -> Told:
+def _missed(ledger: Ledger, place: Place) -> bool:
+    number = ledger.number(*place)
+    return number is not None and number.reached < number.n
+
+
+def _told(ledger: Ledger, claim: str, numbers: str, weighed: Weighed, *keys: str | None) -> Told:
     """Models that have not learned their task say nothing."""
     if any(key is not None and ledger.finding("chance", key) for key in keys):
-        return Told(claim=claim, numbers=f"{numbers}; not learned", verdict=NOTHING)
-    return Told(claim=claim, numbers=numbers, verdict=verdict)
+        numbers, weighed = f"{numbers}; not learned", Weighed(word=NOTHING)
+    return Told(claim=claim, numbers=numbers, weighed=weighed)
 
 
 def _of_depth(ledger: Ledger) -> list[Told]:
@@ -193,7 +244,7 @@ def _of_states(ledger: Ledger) -> list[Told]:
         n, times = ledger.study["settings"][key]["finished"], ledger.finding("gate-collapsed", key)
         beta = ledger.study["settings"][key]["beta"]
         found.append(
-            _weighed(
+            _told(
                 ledger,
                 f"{name} gate, uniform, largest beta ({beta:g}): it collapses to one depth",
                 f"found in {times}/{n} seeds; at the commonest loop "
@@ -220,10 +271,10 @@ def _of_frozen(ledger: Ledger) -> list[Told]:
                 )
             )
             found.append(
-                _weighed(
+                _told(
                     ledger,
                     f"on the frozen joint trajectory ({name}, {prior}) a fresh gate only tracks "
-                    f"the native one: in every seed within {100 * MARGIN:g} point of area",
+                    f"the native one: within {100 * MARGIN:g} point of area",
                     f"fresh less native {ledger.text(own, fresh, 'area/less-native', 2)}",
                     close(ledger.number(own, fresh, "area/less-native")),
                     own,

@@ -8,6 +8,8 @@ from typing import Any
 from trajdiag.reporting.numerals import MISSING, metric_text
 
 LONGER = "-longer"
+ENTRY = 5
+"""What a number is kept as: value, low, high, how it was summed up, and what every seed has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,21 +18,29 @@ class Number:
 
     metric: str
     value: float | None
-    """None where it is not reached."""
+    """The mean; of a depth at a target that some seed misses the median, None where that is not
+    reached."""
     low: float | None
     high: float | None
-    reached: int
-    n: int
-    drawn: bool
+    seeds: Sequence[float | None]
+    """That of every seed, in order."""
+    is_interval: bool = True
     """Whether `low` and `high` are an interval, else the least and greatest seed."""
 
     @property
+    def n(self) -> int:
+        return len(self.seeds)
+
+    @property
+    def reached(self) -> int:
+        """Seeds that have the number."""
+        return sum(seed is not None for seed in self.seeds)
+
+    @property
     def ends(self) -> tuple[float, float] | None:
-        """The interval or range, what is not reached at infinity; None where nothing is known."""
+        """The interval or range, what is not reached at infinity; None where there is none."""
         if self.low is None:
-            if self.value is not None:
-                return self.value, self.value
-            return (math.inf, math.inf) if self.is_depth else None
+            return None
         return self.low, math.inf if self.high is None else self.high
 
     @property
@@ -44,12 +54,12 @@ class Number:
         shown = metric_text(name, self.value, decimals)
         if self.value is None:
             shown = "not reached" if self.is_depth else MISSING
-        if self.low is not None and (self.value is not None or self.drawn):
+        elif self.low is not None:
             ends = [
                 "not reached" if end is None else metric_text(name, end, decimals)
                 for end in (self.low, self.high)
             ]
-            shown += " [{}, {}]".format(*ends) if self.drawn else " ({}–{})".format(*ends)
+            shown += " [{}, {}]".format(*ends) if self.is_interval else " ({}–{})".format(*ends)
         return f"{shown}, {self.reached}/{self.n}" if counted else shown
 
 
@@ -74,10 +84,10 @@ class Ledger:
         found = self.study["numbers"].get(key, {}).get(readout, {}).get(metric)
         if found is None:
             return None
-        value, low, high, reached, n, how = found
+        value, low, high, how, seeds = found
         return Number(
-            metric=metric, value=value, low=low, high=high, reached=reached, n=n,
-            drawn=how == "drawn",
+            metric=metric, value=value, low=low, high=high, seeds=seeds,
+            is_interval=how == "interval",
         )  # fmt: skip
 
     def curve(self, key: str, readout: str) -> list[float]:

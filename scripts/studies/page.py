@@ -9,7 +9,7 @@ from typing import Any
 from studies import tables
 from studies.claims import DISAGREES, VERDICTS, Told, claims_table, weigh
 from studies.drawings import figures
-from studies.ledger import Ledger
+from studies.ledger import ENTRY, Ledger
 from studies.paper import SOURCE
 from studies.weak_points import weak_points
 
@@ -47,9 +47,16 @@ def read_study(path: Path) -> dict[str, Any]:
         ) from None
     except ValueError:
         found = None
-    if not isinstance(found, dict) or not {"sizes", "settings", "numbers", "curves"} <= set(found):
+    if not _is_study(found):
         raise ConfigError(f"{path} holds no study; run scripts/study again")
     return found
+
+
+def _is_study(found: Any) -> bool:
+    if not isinstance(found, dict) or not {"sizes", "settings", "numbers", "curves"} <= set(found):
+        return False
+    entries = (e for of in found["numbers"].values() for r in of.values() for e in r.values())
+    return all(len(entry) == ENTRY for entry in entries)
 
 
 def files(study: Mapping[str, Any]) -> dict[str, str]:
@@ -82,9 +89,12 @@ def _page(ledger: Ledger, drawn: set[str]) -> str:
         "## How to read the numbers",
         _reading(),
         "## What agrees and what does not",
-        "Where both numbers are reached and their intervals (or ranges over seeds) do not touch, "
-        "the study *agrees* or *disagrees*; where they touch, it *cannot tell*. A number that is "
-        "not reached counts as infinitely deep.",
+        "A claim is tested over seeds, on the inputs as they were drawn: by Student's t of the "
+        "differences where both numbers are of the same models, else by Welch's. Below 5%, by "
+        "Holm's correction over all claims, the study *agrees* or *disagrees*; else, and where a "
+        "seed misses a target, it *cannot tell*. That a difference stays within a margin is tested "
+        "from both sides (Schuirmann 1987). A collapse is counted: in all seeds, in none, or it "
+        "*cannot tell*.",
         claims_table(told),
         _differing(told),
         _effect(ledger),
@@ -151,8 +161,8 @@ def _effect(ledger: Ledger) -> str:
     text = tables.effect(ledger)
     return text and (
         "### How large the main effect is\n\nLoops to 95% that the native gate of a joint training "
-        "takes beyond the logit margin on the fixed prior: differences of the medians below, whose "
-        f"intervals the claims above weigh.\n\n{text}"
+        "takes beyond the logit margin on the fixed prior: differences of the numbers below, which "
+        f"the claims above test.\n\n{text}"
     )
 
 
@@ -220,9 +230,10 @@ def _sizes(ledger: Ledger) -> str:
 
 def _reading() -> str:
     return (
-        "- `2.10 [1.90, 2.40]`: an interval of 95% that draws seeds and inputs again; of loops to "
-        "a target, which are medians over seeds, a miss is infinitely deep. `3/3` says in how "
-        "many seeds it is reached.\n"
+        "- `2.10 [1.90, 2.40]`: a mean over seeds, and the interval of 95% that holds it for other "
+        "seeds and inputs ([how](statistics.md#training-seeds)). `3/3` says in how many seeds a "
+        "target is reached; where some miss it, the number is their median, a miss infinitely "
+        "deep, and has no interval.\n"
         "- `93.1 (92.0–94.4)`: a mean over seeds, with the least and the greatest of them.\n"
         "- Thresholds are chosen on val and measured on test. The numbers' definitions are in "
         "[statistics.md](statistics.md)."

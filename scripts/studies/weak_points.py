@@ -57,9 +57,9 @@ def _dropped(ledger: Ledger) -> str:
     mean = depth_text(HEADLINE[0].depths[0])
     said = (
         f"The paper's {mean} loops of a fixed depth over 3 seeds cannot be a mean of three whole "
-        "numbers: seeds that missed the target were left out. Here a miss is infinitely deep, the "
-        f"number is the median over seeds, and how many reached it stands beside it. Of "
-        f"{len(_cells(ledger))} cells, {partly} are reached by some seeds only."
+        "numbers: seeds that missed the target were left out. Here how many reached it stands "
+        "beside every number; where some miss, it is the median over seeds, a miss infinitely "
+        f"deep. Of {len(_cells(ledger))} cells, {partly} are reached by some seeds only."
     )
     if not rows:
         return said
@@ -115,7 +115,7 @@ def _intervals(ledger: Ledger, told: Sequence[Told]) -> str:
         f"Every number here has an interval or a range over {_span(finished.values())} seeds a "
         f"setting. The widest interval of entropy's loops at its operating point is "
         f"{loops(width)} loops wide. Of the {len(told)} claims above, {open_} cannot be told: "
-        "without intervals each would have read as a result."
+        "without tests each would have read as a result."
     )
 
 

@@ -37,7 +37,8 @@ def test_misses_are_counted_and_said_beside_the_papers_number():
     page = files(study())["study.md"]
     headline = next(t for t in tables(page) if t[0][:2] == ["training", "readout"])
     row = next(line for line in headline if line[:2] == ["fixed uniform", "fixed depth"])
-    assert row[2] == "4.50 ± 0.71" and row[3] == "4.00 [4.00, not reached], 2/3 ≈"
+    assert row[2] == "4.50 ± 0.71" and row[3] == "4.00 [3.90, 4.10], 3/3 ≈"
+    assert row[4:6] == ["6.00", "4.00, 2/3"]
     native = next(line for line in headline if line[0].startswith("linear gate, uniform"))
     assert native[3] == "not reached, 0/3"
 
@@ -55,7 +56,7 @@ def test_an_interval_apart_from_the_papers_has_no_mark():
 def test_the_mean_of_the_seeds_that_reach_a_target_stands_beside_the_honest_median():
     page = files(study())["study.md"]
     dropped = page.partition("### 1.")[2].partition("### 2.")[0]
-    assert "| fixed uniform, fixed depth, 95% | 4.00 | 4.00 [4.00, not reached] | 2/3 |" in dropped
+    assert "| fixed uniform, fixed depth, 98% | 4.00 | 4.00 | 2/3 |" in dropped
 
 
 def test_failed_runs_are_named():
@@ -80,6 +81,14 @@ def test_a_study_without_numbers_still_has_a_page():
     assert "no numbers" in files(planted)["study.md"]
 
 
+def test_numbers_of_another_form_are_refused_in_a_line(tmp_path: Path):
+    path, old = tmp_path / "study.json", study()
+    old["numbers"]["mano/fixed-uniform"]["entropy"]["area"] = [0.9, 0.8, 0.95, 3, 3, "drawn"]
+    path.write_text(json.dumps(old), encoding="utf-8")
+    with pytest.raises(ConfigError, match="run scripts/study"):
+        read_study(path)
+
+
 @pytest.mark.parametrize("text", ['{"sizes": ', "{}", "[]", None])
 def test_what_is_no_study_is_refused_in_a_line(tmp_path: Path, text: str | None):
     path = tmp_path / "study.json"
@@ -100,7 +109,7 @@ def test_the_page_in_docs_is_what_its_json_gives(tmp_path: Path):
         )
 
 
-def test_the_main_effect_is_the_gap_between_medians_and_no_gap_where_one_is_missing():
+def test_the_main_effect_is_the_gap_between_seeds_means_and_no_gap_where_one_is_missing():
     planted = study()
     assert "### How large" not in files(planted)["study.md"]
     for prior in ("uniform", "geometric-0.3"):

@@ -22,10 +22,6 @@ RANGED = ("final_accuracy", "accuracy@95", "accuracy@98", "accuracy@99", "area/b
 PARTS = ("trajectory_regret", "unexposed", "learnable", "misfit", "regret")
 PART_UNITS = {"integrated": "integrated", "accuracy": "loops"}
 """The unit of a part of regret by where the report measures it."""
-COMPARED = (
-    *("swap/total", "swap/trajectory", "swap/readout", "swap/interaction"),
-    *("frozen-fit/area", "accuracy@equal-depth"),
-)
 DRAWN_READOUTS = ("entropy", "top1", "logit_margin", "native", "mlp-ponder", "oracle")
 """Those whose curve may be in the page's figure."""
 STEP = 0.1
@@ -70,6 +66,7 @@ def distil(
         "about": scale.about,
         "sizes": {study.task: _sizes(results, study.task) for study in scale.tasks},
         "settings": settings,
+        "references": _references(results, scale),
         "failed": dict(sorted(failed.items())),
         "findings": _findings(results),
         "numbers": {key: value for key, value in numbers.items() if value},
@@ -104,7 +101,7 @@ def _json(value: Any) -> str:
 def _by_store(results: Rows) -> dict[str, dict[str, list[dict[str, Any]]]]:
     """The rows of every table by their store."""
     found: dict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
-    for table in ("scores", "frontier", "diagnosis", "comparisons", "quality", "profile"):
+    for table in ("scores", "frontier", "diagnosis", "quality", "profile"):
         for row in results[table]:
             found[row["store"]][table].append(row)
     return found
@@ -115,15 +112,16 @@ def _over_seeds(
 ) -> dict[str, dict[str, Any]]:
     """By readout and metric: value, low, high, how it was summed up, and what every seed has."""
     found: dict[str, dict[str, Any]] = defaultdict(dict)
-    seen: dict[tuple[str, str], list[float | None]] = defaultdict(list)
+    seen: dict[tuple[str, str], dict[str, float | None]] = defaultdict(dict)
     for store in stores:
         for readout, metric, value in _of_store(by_store[store]):
-            seen[readout, metric].append(value)
+            seen[readout, metric][store] = value
     given = _with_interval(results, by_store, stores)
-    for (readout, metric), values in seen.items():
+    for (readout, metric), of_store in seen.items():
         row = given.get((readout, metric))
-        if row is None and metric.endswith("/integrated"):
-            continue  # of a part of regret that some seeds lack
+        if len(of_store) < len(stores) and metric.partition("/")[0] in PARTS:
+            continue  # a part of regret that some seeds lack
+        values = [of_store.get(store) for store in stores]
         found[readout][metric] = (
             _ranged(values)
             if row is None
@@ -185,15 +183,13 @@ def _of_store(own: Mapping[str, Any]) -> Iterable[tuple[str, str, float | None]]
     for row in own["diagnosis"]:
         if row["at"] in PART_UNITS and row["part"] in PARTS:
             yield row["readout"], f"{row['part']}/{PART_UNITS[row['at']]}", row["value"]
-    for row in own["comparisons"]:
-        if row["metric"] in COMPARED:
-            readout = "swap" if row["metric"].startswith("swap/") else row["readout"]
-            yield readout, row["metric"], row["value"]
     for row in own["quality"]:
         if row["metric"] == "spearman-bins/difficulty" and row["loop"] is None:
             yield row["readout"], "ordering", row["value"]
         if row["metric"].startswith("overthinking") and row["loop"] is None:
             yield "fixed", row["metric"], row["value"]
+        if row["metric"].startswith("modal-exit"):
+            yield row["readout"], row["metric"], row["value"]
     areas = {r["readout"]: r["value"] for r in own["scores"] if _is_area(r)}
     for readout in areas if "native" in areas else ():
         yield readout, "area/less-native", areas[readout] - areas["native"]
@@ -275,6 +271,22 @@ def _entry(
 
 def _rounded(value: float | None) -> Any:
     return None if value is None else round(value, 5) + 0.0
+
+
+def _references(results: Rows, scale: Scale) -> dict[str, str | None]:
+    """The store that the others of each task are held against."""
+    return {
+        study.task: next(
+            (
+                row["reference"]
+                for row in results["diagnosis"]
+                if row["store"].startswith(f"{study.task}-") and LONGER not in row["store"]
+                and row["reference"] is not None
+            ),
+            None,
+        )
+        for study in scale.tasks
+    }
 
 
 def _findings(results: Rows) -> dict[str, dict[str, int]]:

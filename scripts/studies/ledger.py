@@ -49,7 +49,7 @@ class Number:
 
     def text(self, decimals: int = 1, *, counted: bool = False) -> str:
         """Such as `2.10 [1.90, 2.40]`, or with round brackets for a range over seeds; with how many
-        seeds reached it where that is asked for."""
+        seeds have it where that is asked for or some have not."""
         name = _PRINTED_AS.get(self.metric, self.metric)
         shown = metric_text(name, self.value, decimals)
         if self.value is None:
@@ -60,12 +60,12 @@ class Number:
                 for end in (self.low, self.high)
             ]
             shown += " [{}, {}]".format(*ends) if self.is_interval else " ({}–{})".format(*ends)
-        return f"{shown}, {self.reached}/{self.n}" if counted else shown
+        return f"{shown}, {self.reached}/{self.n}" if counted or self.reached < self.n else shown
 
 
 _PRINTED_AS = {
     "ordering": "spearman",
-    "commonest-exit": "share",
+    **dict.fromkeys(("commonest-exit", "modal-exit", "modal-exit@0.5"), "share"),
     **{f"{p}/loops": "depth" for p in ("unexposed", "learnable", "misfit", "regret")},
     "trajectory_regret/loops": "depth",
     "trajectory_regret/integrated": "regret",

@@ -157,7 +157,7 @@ SMALL = Scale(
                 *FIXED,
                 *joint("linear", UNIFORM, 0.001, 0.01, 0.1, 0.5),
                 *joint("linear", GEOMETRIC, 0.01, 0.1),
-                *joint("mlp", UNIFORM, 0.01, 0.1),
+                *joint("mlp", UNIFORM, 0.01, 0.1, 0.2),
                 *joint("mlp", GEOMETRIC, 0.1),
             ),
             seeds=3,

@@ -101,10 +101,30 @@ def test_a_depth_is_the_mean_where_every_seed_reaches_it_else_the_median(all_rea
 
 
 def test_a_part_of_regret_that_some_seeds_lack_is_left_out():
-    part = {"store": STORES[0], "readout": "native", "part": "misfit", "at": "integrated"}
-    loops = {**part, "at": "accuracy", "value": 0.2}
-    found = numbers(diagnosis=[{**part, "value": 0.1}, loops])["native"]
-    assert found == {"misfit/loops": [0.2, 0.2, 0.2, "range", [0.2]]}
+    def part(store: str, at: str, value: float) -> dict[str, Any]:
+        of = {"store": store, "readout": "native", "part": "misfit", "reference": None}
+        return {**of, "at": at, "value": value}
+
+    one = [part(STORES[0], "integrated", 0.1), part(STORES[0], "accuracy", 0.2)]
+    two = [part(STORES[1], "accuracy", 0.4)]
+    scores = [score(store, "accuracy@95", 0.9) for store in STORES]
+    assert "native" not in numbers(diagnosis=one, scores=scores)
+    found = numbers(diagnosis=one + two, scores=scores)["native"]
+    assert found == {"misfit/loops": [pytest.approx(0.3), 0.2, 0.4, "range", [0.2, 0.4]]}
+
+
+def test_a_seed_without_a_number_keeps_its_place():
+    quality = [
+        {"store": STORES[1], "readout": "native", "metric": "modal-exit", "loop": None, "value": 0.7}
+    ]
+    found = numbers(quality=quality)["native"]["modal-exit"]
+    assert found == [0.7, 0.7, 0.7, "range", [None, 0.7]]
+
+
+def test_the_reference_of_a_task_is_named():
+    row = {"store": STORES[0], "readout": "r", "part": "ok", "at": "point", "value": 1.0}
+    found = [{**row, "reference": None}, {**row, "reference": STORES[1]}]
+    assert distil(rows(diagnosis=found), SCALE, RUNS, {}, None)["references"] == {"mano": STORES[1]}
 
 
 def test_a_single_seed_has_its_own_interval():

@@ -280,7 +280,8 @@ def _references(results: Rows, scale: Scale) -> dict[str, str | None]:
             (
                 row["reference"]
                 for row in results["diagnosis"]
-                if row["store"].startswith(f"{study.task}-") and LONGER not in row["store"]
+                if row["store"].startswith(f"{study.task}-")
+                and LONGER not in row["store"]
                 and row["reference"] is not None
             ),
             None,

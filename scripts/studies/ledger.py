@@ -50,17 +50,21 @@ class Number:
     def text(self, decimals: int = 1, *, counted: bool = False) -> str:
         """Such as `2.10 [1.90, 2.40]`, or with round brackets for a range over seeds; with how many
         seeds have it where that is asked for or some have not."""
-        name = _PRINTED_AS.get(self.metric, self.metric)
-        shown = metric_text(name, self.value, decimals)
+        shown = printed(self.metric, self.value, decimals)
         if self.value is None:
             shown = "not reached" if self.is_depth else MISSING
         elif self.low is not None:
             ends = [
-                "not reached" if end is None else metric_text(name, end, decimals)
+                "not reached" if end is None else printed(self.metric, end, decimals)
                 for end in (self.low, self.high)
             ]
             shown += " [{}, {}]".format(*ends) if self.is_interval else " ({}–{})".format(*ends)
         return f"{shown}, {self.reached}/{self.n}" if counted or self.reached < self.n else shown
+
+
+def printed(metric: str, value: float | None, decimals: int = 1) -> str:
+    """A value in its metric's unit."""
+    return metric_text(_PRINTED_AS.get(metric, metric), value, decimals)
 
 
 _PRINTED_AS = {
@@ -143,6 +147,14 @@ class Ledger:
     def finding(self, code: str, key: str) -> int:
         """In how many seeds the report tells of it."""
         return self.study["findings"][code].get(key, 0)
+
+    def reference(self, task: str) -> tuple[str, str] | None:
+        """The key of the setting, and the seed, that the others of the task are held against."""
+        name = self.study["references"].get(task)
+        if name is None:
+            return None
+        setting, _, seed = name.removeprefix(f"{task}-").rpartition("-s")
+        return f"{task}/{setting}", seed
 
     def loops(self, task: str) -> int:
         """T."""

@@ -24,6 +24,20 @@ def difference_p(first: Sequence[float], second: Sequence[float], *, paired: boo
     return float(test.pvalue)
 
 
+def difference_interval(
+    first: Sequence[float], second: Sequence[float], *, paired: bool
+) -> tuple[float, float, float]:
+    """The mean of the first less that of the second over seeds, and the 95% interval of the same
+    test."""
+    a, b = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    value = float(a.mean() - b.mean())
+    if _still(a - b) if paired else _still(a) and _still(b):
+        return value, value, value
+    test = stats.ttest_rel(a, b) if paired else stats.ttest_ind(a, b, equal_var=False)
+    low, high = test.confidence_interval(0.95)
+    return value, float(low), float(high)
+
+
 def within_p(values: Sequence[float], margin: float) -> tuple[float, bool]:
     """p that the mean over seeds is not on that side of the margin on which it was found, and
     whether it was found within: two one-sided t tests (Schuirmann 1987), or one for beyond."""

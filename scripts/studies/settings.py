@@ -144,7 +144,7 @@ _LONGER = {"fit": 1500, "val": 1000, "test": 2000}
 
 SMALL = Scale(
     name="small",
-    about="Sizes that two CPU cores run through in under an hour.",
+    about="Sizes that two CPU cores run through in an hour and a half.",
     tasks=(
         TaskStudy(
             task="mano",

@@ -9,8 +9,8 @@ from scipy import stats
 from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_score
 
 from trajdiag.diagnosis.quality import Reading, quality
-from trajdiag.metrics.modal_exit import at_modal_exit, exits_by_probability
 from trajdiag.metrics.luck import null_first_right
+from trajdiag.metrics.modal_exit import at_modal_exit, exits_by_probability
 
 LOOP_METRICS = {
     "auroc/right",

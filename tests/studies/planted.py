@@ -75,6 +75,8 @@ def readouts(area: float, depth: Entry, own: bool) -> dict[str, dict[str, Entry]
             "depth@95": drawn(None, None, None, 0),
             "depth@final": drawn(3.0, 2.9, 3.1),
             "commonest-exit": ranged(0.5, 0.4, 0.6),
+            "modal-exit": ranged(0.6, 0.5, 0.7),
+            "modal-exit@0.5": ranged(0.7, 0.6, 0.8),
             **{f"{part}/integrated": drawn(0.025, 0.02, 0.03) for part in parts},
             "regret/integrated": drawn(0.1, 0.09, 0.11),
         }
@@ -117,6 +119,7 @@ def study() -> dict[str, Any]:
         "about": "",
         "sizes": {"mano": {**size, "modulus": 7}, "parity": size},
         "settings": settings,
+        "references": {"mano": "mano-fixed-geometric-0.3-s1", "parity": None},
         "failed": {},
         "findings": {code: {} for code in codes},
         "numbers": numbers,

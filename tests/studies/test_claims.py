@@ -15,6 +15,7 @@ from studies.claims import (
     close,
     compared,
     counted,
+    differing,
     weigh,
 )
 from studies.ledger import Ledger, Number
@@ -53,13 +54,14 @@ def word(weighed: Weighed) -> str:
     ],
 )
 def test_seeds_that_are_told_apart_decide_and_one_that_misses_does_not(less, more, verdict, paired):
-    assert word(compared(less, more, paired=paired)) == verdict
+    assert word(compared(less, more, -1, paired=paired)) == verdict
+    assert word(compared(more, less, 1, paired=paired)) == verdict
 
 
 def test_differences_within_models_are_told_where_models_differ_more():
     first, second = number(1.0, 2.0, 3.0), number(1.2, 2.21, 3.19)
-    assert word(compared(first, second, paired=True)) == AGREES
-    assert word(compared(first, second, paired=False)) == OPEN
+    assert word(compared(first, second, -1, paired=True)) == AGREES
+    assert word(compared(first, second, -1, paired=False)) == OPEN
 
 
 @pytest.mark.parametrize(
@@ -126,11 +128,11 @@ def verdicts(planted) -> dict[str, str]:
 def test_planted_numbers_are_judged_as_they_were_planted():
     told = verdicts(study())
     assert told[UNIFORM] == AGREES
-    joint = "the MLP gate trained jointly (uniform) has the smaller area"
+    joint = "trained jointly, MLP gate, uniform, β 0.1: the gate has the smaller area"
     assert [v for claim, v in told.items() if claim.startswith(joint)] == [AGREES]
     entropy = "fixed uniform: entropy orders inputs by difficulty better than hidden displacement"
     assert told[entropy] == OPEN
-    tracks = [v for claim, v in told.items() if "(MLP, uniform) a fresh gate only tracks" in claim]
+    tracks = [v for claim, v in told.items() if "(MLP, uniform, β 0.1) a fresh gate only" in claim]
     assert tracks == [AGREES]
 
 
@@ -155,8 +157,8 @@ def test_models_at_chance_say_nothing():
     ("claim", "numbers"),
     [
         (UNIFORM, r"2\.00 .* against 4\.00 "),
-        ("(uniform) needs more loops to 95% than confidence", r"not reached.* against 2\.00 "),
-        ("(uniform) has the smaller area than confidence", r"8\d\.\d .* against 9\d\.\d "),
+        ("uniform, β 0.1: the gate needs more loops to 95%", r"not reached.* against 2\.00 "),
+        ("uniform, β 0.1: the gate has the smaller area", r"8\d\.\d .* against 9\d\.\d "),
         ("fixed uniform: entropy orders inputs by difficulty", r"0\.60 .* against 0\.40 "),
     ],
 )
@@ -164,3 +166,43 @@ def test_the_number_that_is_named_first_stands_first(claim, numbers):
     found = [each.numbers for each in weigh(Ledger(study())) if claim in each.claim]
     assert found
     assert all(re.match(numbers, text) for text in found), found
+
+
+def test_a_difference_of_another_size_than_the_papers_is_told():
+    planted = study()
+    signal = planted["numbers"]["mano/fixed-uniform"]["entropy"]
+    told = next(each for each in weigh(Ledger(planted)) if each.claim == UNIFORM)
+    assert told.paper == pytest.approx(2.19 - 4.50)
+    # Planted are 2 loops against 4.
+    assert told.weighed.difference is not None
+    assert told.weighed.difference[0] == pytest.approx(-2.0, abs=0.02)
+    assert told.other_size
+    sizes = [text for text in differing(Ledger(planted), [told]) if "Of another size" in text]
+    assert len(sizes) == 1 and "in the paper −2.31" in sizes[0]
+    signal["depth@95"] = drawn(1.69, 1.6, 1.8)
+    told = next(each for each in weigh(Ledger(planted)) if each.claim == UNIFORM)
+    assert not told.other_size
+
+
+def test_orderings_at_the_ceiling_are_said_not_to_tell():
+    planted = study()
+    for signal in ("entropy", "hidden_displacement"):
+        ceiling = [1.0, 1.0, 1.0, "range", [1.0, 1.0, 1.0]]
+        planted["numbers"]["mano/fixed-uniform"][signal]["ordering"] = ceiling
+    ledger = Ledger(planted)
+    told = weigh(ledger)
+    found = [text for text in differing(ledger, told) if text.startswith("Cannot be seen here")]
+    assert len(found) == 1 and "fixed uniform: entropy orders" in found[0]
+
+
+def test_claims_in_the_papers_own_measures_come_first():
+    ours = [each.ours for each in weigh(Ledger(study()))]
+    assert ours == sorted(ours) and set(ours) == {True, False}
+
+
+def test_a_reference_that_is_jointly_trained_is_told():
+    planted = study()
+    assert not [t for t in differing(Ledger(planted), []) if "jointly trained" in t]
+    planted["references"]["mano"] = "mano-linear-uniform-b0.1-s2"
+    (text,) = differing(Ledger(planted), [])
+    assert "linear gate, uniform, β 0.1, seed 2" in text

@@ -115,7 +115,13 @@ def test_a_part_of_regret_that_some_seeds_lack_is_left_out():
 
 def test_a_seed_without_a_number_keeps_its_place():
     quality = [
-        {"store": STORES[1], "readout": "native", "metric": "modal-exit", "loop": None, "value": 0.7}
+        {
+            "store": STORES[1],
+            "readout": "native",
+            "metric": "modal-exit",
+            "loop": None,
+            "value": 0.7,
+        }
     ]
     found = numbers(quality=quality)["native"]["modal-exit"]
     assert found == [0.7, 0.7, 0.7, "range", [None, 0.7]]

@@ -225,9 +225,10 @@ class ReplicaRow:
     readout: str
     metric: str
     value: float | None
-    """The mean over stores; of a depth at a target accuracy the median, None where that is not
-    reached."""
+    """The mean over stores; of `depth@X` at a target the median, None where that is not reached."""
     low: float | None
+    """The interval over seeds and examples; of a median over seeds alone, which fewer than six
+    have not at 95%."""
     high: float | None
     """None beside a `low`: not reached."""
     n_reached: int

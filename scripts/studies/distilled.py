@@ -1,7 +1,8 @@
 """A report's results to the few numbers that the study's page is made of.
 
-Over the seeds of a setting each number is either `drawn`, with the report's interval, which draws
-seeds and inputs again, or `range`, the mean over seeds with the least and the greatest of them.
+Over the seeds of a setting each number is either `interval`, with the report's, over seeds and
+inputs, or `range`, the mean over seeds with the least and the greatest of them. Each keeps what
+every seed has.
 """
 
 import json
@@ -16,13 +17,11 @@ from studies.settings import Scale
 
 Rows = Mapping[str, list[dict[str, Any]]]
 
-DRAWN = ("area", "depth@final", "accuracy@final", "depth@95", "depth@98", "depth@99")
+INTERVALS = ("area", "depth@final", "accuracy@final", "depth@95", "depth@98", "depth@99")
 RANGED = ("final_accuracy", "accuracy@95", "accuracy@98", "accuracy@99", "area/by-luck")
 PARTS = ("trajectory_regret", "unexposed", "learnable", "misfit", "regret")
-COMPARED = (
-    *("swap/total", "swap/trajectory", "swap/readout", "swap/interaction"),
-    *("frozen-fit/area", "accuracy@equal-depth"),
-)
+PART_UNITS = {"integrated": "integrated", "accuracy": "loops"}
+"""The unit of a part of regret by where the report measures it."""
 DRAWN_READOUTS = ("entropy", "top1", "logit_margin", "native", "mlp-ponder", "oracle")
 """Those whose curve may be in the page's figure."""
 STEP = 0.1
@@ -67,6 +66,7 @@ def distil(
         "about": scale.about,
         "sizes": {study.task: _sizes(results, study.task) for study in scale.tasks},
         "settings": settings,
+        "references": _references(results, scale),
         "failed": dict(sorted(failed.items())),
         "findings": _findings(results),
         "numbers": {key: value for key, value in numbers.items() if value},
@@ -101,7 +101,7 @@ def _json(value: Any) -> str:
 def _by_store(results: Rows) -> dict[str, dict[str, list[dict[str, Any]]]]:
     """The rows of every table by their store."""
     found: dict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
-    for table in ("scores", "frontier", "diagnosis", "comparisons", "quality", "profile"):
+    for table in ("scores", "frontier", "diagnosis", "quality", "profile"):
         for row in results[table]:
             found[row["store"]][table].append(row)
     return found
@@ -110,42 +110,54 @@ def _by_store(results: Rows) -> dict[str, dict[str, list[dict[str, Any]]]]:
 def _over_seeds(
     results: Rows, by_store: Mapping[str, Mapping[str, Any]], stores: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
-    """By readout and metric: value, low, high, n_reached, n, and how it was summed up."""
+    """By readout and metric: value, low, high, how it was summed up, and what every seed has."""
     found: dict[str, dict[str, Any]] = defaultdict(dict)
-    if not stores:
-        return found
-    for row in results["replicas"]:
-        names = row["replicas"].split(" + ")
-        if set(names) == set(stores) and _is_drawn(row["metric"]):
-            found[row["readout"]][row["metric"]] = _entry(
-                row["value"], row["low"], row["high"], row["n_reached"], row["n"], "drawn"
-            )
-    seen: dict[tuple[str, str], list[float | None]] = defaultdict(list)
+    seen: dict[tuple[str, str], dict[str, float | None]] = defaultdict(dict)
     for store in stores:
         for readout, metric, value in _of_store(by_store[store]):
-            seen[readout, metric].append(value)
-    for (readout, metric), values in seen.items():
-        if metric not in found[readout]:
-            found[readout][metric] = _ranged(values)
-    for row in _single(by_store, stores):
-        found[row["readout"]][row["metric"]] = _entry(
-            row["value"], row["low"], row["high"], int(row["value"] is not None), 1, "drawn"
+            seen[readout, metric][store] = value
+    given = _with_interval(results, by_store, stores)
+    for (readout, metric), of_store in seen.items():
+        row = given.get((readout, metric))
+        if len(of_store) < len(stores) and metric.partition("/")[0] in PARTS:
+            continue  # a part of regret that some seeds lack
+        values = [of_store.get(store) for store in stores]
+        found[readout][metric] = (
+            _ranged(values)
+            if row is None
+            else _entry(row["value"], row["low"], row["high"], "interval", values)
         )
     return {readout: dict(sorted(metrics.items())) for readout, metrics in sorted(found.items())}
 
 
-def _is_drawn(metric: str) -> bool:
-    return metric in DRAWN or metric.endswith("/integrated")
+def _with_interval(
+    results: Rows, by_store: Mapping[str, Mapping[str, Any]], stores: Sequence[str]
+) -> dict[tuple[str, str], dict[str, Any]]:
+    """The report's rows over these seeds, by readout and metric. A depth at a target is the mean
+    where every seed reaches it, else the median."""
+    rows = _single(by_store, stores)
+    for row in results["replicas"]:
+        if set(row["replicas"].split(" + ")) == set(stores):
+            rows.append(row)
+    found = {(row["readout"], row["metric"]): row for row in rows}
+    for readout, metric in list(found):
+        if metric.startswith("mean-depth@"):
+            found[readout, metric.removeprefix("mean-")] = found.pop((readout, metric))
+    return {key: row for key, row in found.items() if _has_interval(key[1])}
+
+
+def _has_interval(metric: str) -> bool:
+    return metric in INTERVALS or metric.endswith("/integrated")
 
 
 def _single(
     by_store: Mapping[str, Mapping[str, Any]], stores: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Of a setting of one seed there are no replicas: its own scores stand for them."""
-    if len(stores) > 1:
+    if len(stores) != 1:
         return []
     own = by_store[stores[0]]
-    scores = [r for r in own["scores"] if r["split"] == "test" and r["metric"] in DRAWN]
+    scores = [r for r in own["scores"] if r["split"] == "test" and r["metric"] in INTERVALS]
     parts = [
         {**r, "metric": f"{r['part']}/integrated"}
         for r in own["diagnosis"]
@@ -162,24 +174,22 @@ def _of_store(own: Mapping[str, Any]) -> Iterable[tuple[str, str, float | None]]
             yield row["readout"], "area/val", value
         elif row["split"] == "test" and (
             metric in RANGED
-            or metric in DRAWN
+            or metric in INTERVALS
             or metric.startswith(("accuracy@loop=", "accuracy@depth="))
         ):
             yield row["readout"], metric, value
         if row["split"] == "test" and metric in ("depth@95", "depth@98", "depth@99"):
             yield row["readout"], f"{metric}/if-reached", value
     for row in own["diagnosis"]:
-        if row["at"] == "accuracy" and row["part"] in PARTS:
-            yield row["readout"], f"{row['part']}/loops", row["value"]
-    for row in own["comparisons"]:
-        if row["metric"] in COMPARED:
-            readout = "swap" if row["metric"].startswith("swap/") else row["readout"]
-            yield readout, row["metric"], row["value"]
+        if row["at"] in PART_UNITS and row["part"] in PARTS:
+            yield row["readout"], f"{row['part']}/{PART_UNITS[row['at']]}", row["value"]
     for row in own["quality"]:
         if row["metric"] == "spearman-bins/difficulty" and row["loop"] is None:
             yield row["readout"], "ordering", row["value"]
         if row["metric"].startswith("overthinking") and row["loop"] is None:
             yield "fixed", row["metric"], row["value"]
+        if row["metric"].startswith("modal-exit"):
+            yield row["readout"], row["metric"], row["value"]
     areas = {r["readout"]: r["value"] for r in own["scores"] if _is_area(r)}
     for readout in areas if "native" in areas else ():
         yield readout, "area/less-native", areas[readout] - areas["native"]
@@ -244,19 +254,40 @@ def _of_profile(profile: Sequence[Mapping[str, Any]]) -> Iterable[tuple[str, str
 def _ranged(values: Sequence[float | None]) -> list[Any]:
     known = [value for value in values if value is not None]
     if not known:
-        return _entry(None, None, None, 0, len(values), "range")
+        return _entry(None, None, None, "range", values)
     mean = math.fsum(known) / len(known)
-    return _entry(mean, min(known), max(known), len(known), len(values), "range")
+    return _entry(mean, min(known), max(known), "range", values)
 
 
 def _entry(
-    value: float | None, low: float | None, high: float | None, reached: int, n: int, how: str
+    value: float | None,
+    low: float | None,
+    high: float | None,
+    how: str,
+    seeds: Sequence[float | None],
 ) -> list[Any]:
-    return [*(_rounded(x) for x in (value, low, high)), reached, n, how]
+    return [*(_rounded(x) for x in (value, low, high)), how, [_rounded(x) for x in seeds]]
 
 
 def _rounded(value: float | None) -> Any:
     return None if value is None else round(value, 5) + 0.0
+
+
+def _references(results: Rows, scale: Scale) -> dict[str, str | None]:
+    """The store that the others of each task are held against."""
+    return {
+        study.task: next(
+            (
+                row["reference"]
+                for row in results["diagnosis"]
+                if row["store"].startswith(f"{study.task}-")
+                and LONGER not in row["store"]
+                and row["reference"] is not None
+            ),
+            None,
+        )
+        for study in scale.tasks
+    }
 
 
 def _findings(results: Rows) -> dict[str, dict[str, int]]:

@@ -1,9 +1,10 @@
 """The study's figures, in the report's style."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from studies.ledger import Ledger
+from studies.ledger import Ledger, Number
 from studies.tables import best_signal
 
 from trajdiag.reporting import curves
@@ -17,8 +18,9 @@ from trajdiag.reporting.part_names import REGRET_PARTS, part_label
 from trajdiag.reporting.regret_bars import Amount, Regret, height_of, regrets
 from trajdiag.reporting.svg import WIDTH, Figure, Key, Panel, Row, standalone
 
-SHADES = ("native", "entropy", "kl_current_previous", "hidden_displacement", "bound", "oracle")
-"""Roles that lines of different settings are drawn in."""
+GATES = {"linear": "linear", "mlp": "MLP"}
+PRIORS = {"uniform": "-", "geometric": "--"}
+"""How lines of gates with each prior are dashed."""
 
 
 def figures(ledger: Ledger) -> Mapping[str, str]:
@@ -90,6 +92,28 @@ def _forced(ledger: Ledger, key: str) -> list[float]:
             break
         found.append(number.value)
     return found
+
+
+def _by_loop(ledger: Ledger, key: str) -> list[Number]:
+    """The accuracy of each loop, with its range over seeds."""
+    found: list[Number] = []
+    while number := ledger.number(key, "fixed", f"accuracy@loop={len(found) + 1}"):
+        found.append(number)
+    return found
+
+
+def _range(line: Sequence[Number]) -> tuple[list[float], list[float]]:
+    """Lower and upper ends."""
+    ends = [number.ends or (np.nan, np.nan) for number in line]
+    return [low for low, _ in ends], [high for _, high in ends]
+
+
+def _shade(at: int, of: int) -> dict[str, Any]:
+    """How the line of a setting is drawn: the first, whose last loop alone was trained, is dashed;
+    the others run from light to dark."""
+    if at == 0:
+        return {"color": light("ink"), "ls": ":"}
+    return {"color": str(0.7 - 0.7 * (at - 1) / max(of - 2, 1)), "ls": "-"}
 
 
 def _chosen(ledger: Ledger, key: str, readout: str) -> tuple[float, float] | None:
@@ -170,22 +194,23 @@ def _states_panel(ledger: Ledger) -> Panel | None:
         *ledger.settings("mano", objective="final"),
         *ledger.settings("mano", objective="fixed"),
     ]
-    lines = {key: _forced(ledger, key) for key in keys}
-    lines = {key: line for key, line in lines.items() if line}
+    lines = {key: line for key in keys if (line := _by_loop(ledger, key))}
     if not lines:
         return None
     ax = blank(WIDTH, 220, left=36, right=12, top=18, bottom=36)
-    low = np.floor(10 * min(map(min, lines.values()))) / 10
+    low = np.floor(10 * min(n.low or 0.0 for line in lines.values() for n in line)) / 10
     _plain_axes(ax, float(low))
     loop_axis(ax, max(map(len, lines.values())))
-    for (key, line), role in zip(lines.items(), SHADES, strict=False):
-        ax.plot(
-            range(1, len(line) + 1), line, "o-", color=light(role), ms=3.5, label=ledger.label(key)
-        )
+    for at, (key, line) in enumerate(lines.items()):
+        beside = np.arange(1, len(line) + 1) + 0.03 * (at - len(lines) / 2)
+        look = _shade(at, len(lines))
+        ax.vlines(beside, *_range(line), color=look["color"], alpha=0.5, linewidth=2.5)
+        values = [n.value for n in line]
+        ax.plot(beside, values, marker="o", ms=3, lw=1.2, **look, label=ledger.label(key))
     ax.legend(loc="lower right", fontsize=10, frameon=False)
     ax.set_xlabel("loop")
     alt = "; ".join(
-        f"{ledger.label(key)}: {', '.join(map(percent, line))}% by loop"
+        f"{ledger.label(key)}: {', '.join(percent(n.value) for n in line)}% by loop"
         for key, line in lines.items()
     )
     return panel_of(ax, name="study-states", title="forced exits, MANO", alt=alt)
@@ -193,15 +218,15 @@ def _states_panel(ledger: Ledger) -> Panel | None:
 
 def _beta_panel(ledger: Ledger) -> Panel | None:
     lines = {}
-    for gate, label in (("linear", "linear"), ("mlp", "MLP")):
-        for prior in ("uniform", "geometric"):
+    for gate in GATES:
+        for prior in PRIORS:
             points = [
                 (ledger.study["settings"][key]["beta"], found)
                 for key in ledger.settings("mano", gate=gate, prior=prior)
-                if (found := ledger.number(key, "native", "commonest-exit"))
+                if (found := ledger.number(key, "native", "modal-exit"))
             ]
             if points:
-                lines[f"{label}, {prior}"] = sorted(points, key=lambda p: p[0])
+                lines[gate, prior] = sorted(points, key=lambda p: p[0])
     if not lines:
         return None
     ax = blank(WIDTH, 220, left=36, right=12, top=18, bottom=36)
@@ -209,21 +234,23 @@ def _beta_panel(ledger: Ledger) -> Panel | None:
     ax.set_xscale("log")
     ticks = sorted({b for points in lines.values() for b, _ in points})
     ax.set_xlim(ticks[0] / 1.5, ticks[-1] * 1.5)
-    for (label, points), role in zip(lines.items(), SHADES, strict=False):
-        beta = [b for b, _ in points]
-        low, value, high = (
-            [getattr(n, end) for _, n in points] for end in ("low", "value", "high")
-        )
-        ax.vlines(beta, low, high, color=light(role), alpha=0.45, linewidth=4)
-        ax.plot(beta, value, "o-", color=light(role), ms=5, label=label)
+    for at, ((gate, prior), points) in enumerate(lines.items()):
+        beta = [b * 1.05 ** (at - len(lines) / 2) for b, _ in points]
+        color = light("ink" if gate == "linear" else "muted")
+        found = [n for _, n in points]
+        ax.vlines(beta, *_range(found), color=color, alpha=0.5, linewidth=2.5)
+        values = [n.value for n in found]
+        label = f"{GATES[gate]}, {prior}"
+        ax.plot(beta, values, marker="o", ms=4, ls=PRIORS[prior], color=color, label=label)
     ax.legend(loc="lower right", fontsize=10, frameon=False)
     ax.minorticks_off()
     ax.set_xticks(ticks, [f"{b:g}" for b in ticks])
     ax.set_xlabel("beta")
-    corner(ax, 1.0, "examples at the commonest exit loop")
+    corner(ax, 1.0, "examples at the commonest exit loop, mean over exit probabilities")
     alt = "; ".join(
-        f"{label}: " + ", ".join(f"{percent(n.value)}% at beta {b:g}" for b, n in points)
-        for label, points in lines.items()
+        f"{GATES[gate]}, {prior}: "
+        + ", ".join(f"{percent(n.value)}% at beta {b:g}" for b, n in points)
+        for (gate, prior), points in lines.items()
     )
     return panel_of(ax, name="study-beta", title="own gates, MANO", alt=alt)
 

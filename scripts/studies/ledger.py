@@ -8,6 +8,8 @@ from typing import Any
 from trajdiag.reporting.numerals import MISSING, metric_text
 
 LONGER = "-longer"
+ENTRY = 5
+"""What a number is kept as: value, low, high, how it was summed up, and what every seed has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,21 +18,29 @@ class Number:
 
     metric: str
     value: float | None
-    """None where it is not reached."""
+    """The mean; of a depth at a target that some seed misses the median, None where that is not
+    reached."""
     low: float | None
     high: float | None
-    reached: int
-    n: int
-    drawn: bool
+    seeds: Sequence[float | None]
+    """That of every seed, in order."""
+    is_interval: bool = True
     """Whether `low` and `high` are an interval, else the least and greatest seed."""
 
     @property
+    def n(self) -> int:
+        return len(self.seeds)
+
+    @property
+    def reached(self) -> int:
+        """Seeds that have the number."""
+        return sum(seed is not None for seed in self.seeds)
+
+    @property
     def ends(self) -> tuple[float, float] | None:
-        """The interval or range, what is not reached at infinity; None where nothing is known."""
+        """The interval or range, what is not reached at infinity; None where there is none."""
         if self.low is None:
-            if self.value is not None:
-                return self.value, self.value
-            return (math.inf, math.inf) if self.is_depth else None
+            return None
         return self.low, math.inf if self.high is None else self.high
 
     @property
@@ -39,23 +49,27 @@ class Number:
 
     def text(self, decimals: int = 1, *, counted: bool = False) -> str:
         """Such as `2.10 [1.90, 2.40]`, or with round brackets for a range over seeds; with how many
-        seeds reached it where that is asked for."""
-        name = _PRINTED_AS.get(self.metric, self.metric)
-        shown = metric_text(name, self.value, decimals)
+        seeds have it where that is asked for or some have not."""
+        shown = printed(self.metric, self.value, decimals)
         if self.value is None:
             shown = "not reached" if self.is_depth else MISSING
-        if self.low is not None and (self.value is not None or self.drawn):
+        elif self.low is not None:
             ends = [
-                "not reached" if end is None else metric_text(name, end, decimals)
+                "not reached" if end is None else printed(self.metric, end, decimals)
                 for end in (self.low, self.high)
             ]
-            shown += " [{}, {}]".format(*ends) if self.drawn else " ({}–{})".format(*ends)
-        return f"{shown}, {self.reached}/{self.n}" if counted else shown
+            shown += " [{}, {}]".format(*ends) if self.is_interval else " ({}–{})".format(*ends)
+        return f"{shown}, {self.reached}/{self.n}" if counted or self.reached < self.n else shown
+
+
+def printed(metric: str, value: float | None, decimals: int = 1) -> str:
+    """A value in its metric's unit."""
+    return metric_text(_PRINTED_AS.get(metric, metric), value, decimals)
 
 
 _PRINTED_AS = {
     "ordering": "spearman",
-    "commonest-exit": "share",
+    **dict.fromkeys(("commonest-exit", "modal-exit", "modal-exit@0.5"), "share"),
     **{f"{p}/loops": "depth" for p in ("unexposed", "learnable", "misfit", "regret")},
     "trajectory_regret/loops": "depth",
     "trajectory_regret/integrated": "regret",
@@ -74,10 +88,10 @@ class Ledger:
         found = self.study["numbers"].get(key, {}).get(readout, {}).get(metric)
         if found is None:
             return None
-        value, low, high, reached, n, how = found
+        value, low, high, how, seeds = found
         return Number(
-            metric=metric, value=value, low=low, high=high, reached=reached, n=n,
-            drawn=how == "drawn",
+            metric=metric, value=value, low=low, high=high, seeds=seeds,
+            is_interval=how == "interval",
         )  # fmt: skip
 
     def curve(self, key: str, readout: str) -> list[float]:
@@ -133,6 +147,14 @@ class Ledger:
     def finding(self, code: str, key: str) -> int:
         """In how many seeds the report tells of it."""
         return self.study["findings"][code].get(key, 0)
+
+    def reference(self, task: str) -> tuple[str, str] | None:
+        """The key of the setting, and the seed, that the others of the task are held against."""
+        name = self.study["references"].get(task)
+        if name is None:
+            return None
+        setting, _, seed = name.removeprefix(f"{task}-").rpartition("-s")
+        return f"{task}/{setting}", seed
 
     def loops(self, task: str) -> int:
         """T."""

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from studies import tables
-from studies.claims import DISAGREES, VERDICTS, Told, claims_table, weigh
+from studies.claims import VERDICTS, Told, claims_table, differing, weigh
 from studies.drawings import figures
-from studies.ledger import Ledger
-from studies.paper import SOURCE
+from studies.ledger import ENTRY, Ledger
+from studies.paper import HEADLINE, SOURCE, TARGETS
 from studies.weak_points import weak_points
 
 from trajdiag.errors import ConfigError
@@ -47,9 +47,16 @@ def read_study(path: Path) -> dict[str, Any]:
         ) from None
     except ValueError:
         found = None
-    if not isinstance(found, dict) or not {"sizes", "settings", "numbers", "curves"} <= set(found):
+    if not _is_study(found):
         raise ConfigError(f"{path} holds no study; run scripts/study again")
     return found
+
+
+def _is_study(found: Any) -> bool:
+    if not isinstance(found, dict) or not {"sizes", "settings", "numbers", "curves"} <= set(found):
+        return False
+    entries = (e for of in found["numbers"].values() for r in of.values() for e in r.values())
+    return all(len(entry) == ENTRY for entry in entries)
 
 
 def files(study: Mapping[str, Any]) -> dict[str, str]:
@@ -62,7 +69,8 @@ def files(study: Mapping[str, Any]) -> dict[str, str]:
 
 def _page(ledger: Ledger, drawn: set[str]) -> str:
     told = weigh(ledger)
-    count = {verdict: sum(t.verdict == verdict for t in told) for verdict in VERDICTS}
+    theirs = [each for each in told if not each.ours]
+    ours = [each for each in told if each.ours]
     figure = {
         name: f"![{alt}](figures/{name})" if name in drawn else "" for name, alt in FIGURES.items()
     }
@@ -72,49 +80,67 @@ def _page(ledger: Ledger, drawn: set[str]) -> str:
         "post-hoc rules. This page sets its tables beside the same experiments at the scale "
         f"`{ledger.study['scale']}`. `scripts/study --scale {ledger.study['scale']}` runs it all "
         "and writes this page; `scripts/study --write` writes it again from `study.json`, without "
-        "running anything. No number or judgement here is typed by hand.",
+        "running anything. Numbers, and the judgements on claims, come from there by rule. The "
+        "paper’s cells of released Ouro models, and their latencies, need their weights and are "
+        "not repeated; [models.md](models.md) has the commands.",
         _failed(ledger),
-        f"Of {len(told)} claims of the paper the study agrees with {count[VERDICTS[0]]}, disagrees "
-        f"with {count[VERDICTS[1]]}, cannot tell of {count[VERDICTS[2]]}, and has no numbers for "
-        f"{count[VERDICTS[3]]}.",
+        f"{_counted('claims in the paper’s own measures', theirs)} "
+        f"{_counted('that it makes in words or plots, in measures chosen here,', ours)}",
         "## What was run",
         _sizes(ledger),
         "## How to read the numbers",
         _reading(),
         "## What agrees and what does not",
-        "Where both numbers are reached and their intervals (or ranges over seeds) do not touch, "
-        "the study *agrees* or *disagrees*; where they touch, it *cannot tell*. A number that is "
-        "not reached counts as infinitely deep.",
-        claims_table(told),
-        _differing(told),
-        _effect(ledger),
+        "A claim is tested over seeds, on the inputs as they were drawn: by Student's t of the "
+        "differences where both numbers are of the same models, else by Welch's. Below 5%, by "
+        "Holm's correction over all claims, the study *agrees* or *disagrees*; else, and where a "
+        "seed misses a target, it *cannot tell*. That a difference stays within a margin is tested "
+        "from both sides (Schuirmann 1987). A collapse is counted: in all seeds, in none, or it "
+        "*cannot tell*. The difference is the first number less the second, with its interval of "
+        "95% over seeds, beside the paper’s own; of depths it is in loops, else in points of "
+        "accuracy or in ρ.",
+        "In the paper’s own measures:",
+        claims_table(theirs),
+        "What the paper says in words or plots, in measures chosen here:",
+        claims_table(ours),
+        _differing(ledger, told),
         "## Loops to a target accuracy, MANO",
         f"T is 6 in the paper and {ledger.loops('mano')} here. ≈ marks an interval that meets the "
         "paper's mean and standard deviation. Of the joint gates the beta is the one whose native "
-        "gate has the largest area on val.",
+        f"gate has the largest area on val{_at_edge(ledger)}. {_not_applicable(ledger)}",
         tables.headline(ledger),
         figure["study-depth.svg"],
+        "*A curve is the mean over seeds of the accuracy at equal depth; a dot is the mean of "
+        "their operating points, and lies off the curve where the seeds step at different depths.*",
         "### All settings",
         "Loops at the operating point: the least mean depth, chosen on val, within half a point "
         "of the last loop's accuracy.",
         tables.every_setting(ledger, "mano"),
         "## Do signals order inputs by difficulty?",
         "Signed Spearman of the operation count and the signal's means over it, averaged over "
-        "loops; positive: harder inputs look less ready.",
+        "loops; positive: harder inputs look less ready. ≈ marks a range that holds the paper’s "
+        f"number. There are {_levels(ledger)} levels of difficulty here and 10 in the paper: of "
+        "few levels more signals reach 1.",
         tables.ordering(ledger),
         "## Parity",
+        "The paper’s readout on fixed geometric is taken to be top-1 too. ≈ marks an interval that "
+        "holds the paper’s loops.",
         tables.parity(ledger),
         "## Gates fitted on frozen trajectories",
         "Area, %: mean test accuracy over all budgets of mean depth. The paper's comparison is a "
         "plot: fresh gates succeed on the trajectories of fixed priors, and only track the native "
         "gate on those trained jointly. Which trajectories its six are is not said where it was "
-        "read; these are fixed, linear gate and MLP gate, each with both priors.",
-        tables.frozen(ledger),
+        "read; these are fixed, linear gate and MLP gate, each with both priors. `ponder` is "
+        "PonderNet’s objective with the frozen losses, `next` marginal utility in its forward "
+        "reading: is one more loop worth it?",
+        tables.frozen(ledger, "area"),
         "Their loops at the operating point:",
-        tables.frozen_depths(ledger),
+        tables.frozen(ledger, "depth@final"),
         "## Gates under large beta",
-        "The share of test examples that leave at the commonest loop of the native gate's "
-        "operating point, and in how many seeds the report finds the gate collapsed.",
+        "The share of test examples that leave at the commonest loop: at the native gate's "
+        "operating point, at an exit probability of 1/2, and in the mean over probabilities from "
+        ".05 to .95, which the report calls a collapse from 95% on, where examples need several "
+        "loops.",
         tables.collapse(ledger),
         figure["study-states.svg"],
         "## Later states",
@@ -123,8 +149,8 @@ def _page(ledger: Ledger, drawn: set[str]) -> str:
         tables.later_states(ledger),
         "## The regret of the jointly trained gates",
         "What the model's own gate loses against hindsight on the task's best trajectory, in "
-        "points of accuracy over all budgets ([definitions](statistics.md#regret)). A setting "
-        "that holds the task's reference itself has no trajectory part.",
+        "points of accuracy over all budgets ([definitions](statistics.md#regret)). "
+        f"{_references(ledger)} A setting that holds the reference itself has no trajectory part.",
         tables.regret(ledger, "integrated"),
         "In loops, at the accuracy that all models of the task reach:",
         tables.regret(ledger, "loops"),
@@ -139,20 +165,67 @@ def _page(ledger: Ledger, drawn: set[str]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _differing(told: Sequence[Told]) -> str:
-    differing = [each for each in told if each.verdict == DISAGREES]
-    if not differing:
+def _counted(what: str, told: Sequence[Told]) -> str:
+    count = {verdict: sum(t.verdict == verdict for t in told) for verdict in VERDICTS}
+    return (
+        f"Of {len(told)} {what} the study agrees with {count[VERDICTS[0]]}, disagrees with "
+        f"{count[VERDICTS[1]]}, cannot tell of {count[VERDICTS[2]]}, and has no numbers for "
+        f"{count[VERDICTS[3]]}."
+    )
+
+
+def _differing(ledger: Ledger, told: Sequence[Told]) -> str:
+    found = differing(ledger, told)
+    if not found:
         return "Nothing that was measured here contradicts the paper."
-    lines = "\n".join(f"- not so: {each.claim}; {each.numbers}." for each in differing)
+    lines = "\n".join(f"- {text}" for text in found)
     return f"What differs from the paper, plainly:\n\n{lines}"
 
 
-def _effect(ledger: Ledger) -> str:
-    text = tables.effect(ledger)
-    return text and (
-        "### How large the main effect is\n\nLoops to 95% that the native gate of a joint training "
-        "takes beyond the logit margin on the fixed prior: differences of the medians below, whose "
-        f"intervals the claims above weigh.\n\n{text}"
+def _at_edge(ledger: Ledger) -> str:
+    """Which of the best betas are the largest that were run."""
+    found = [
+        ledger.label(best)
+        for gate in ("linear", "mlp")
+        for prior in ("uniform", "geometric")
+        if (best := ledger.best_beta("mano", gate, prior))
+        and best == ledger.largest_beta("mano", gate, prior)
+    ]
+    return f"; it is the largest that was run of {'; '.join(found)}" if found else ""
+
+
+def _not_applicable(ledger: Ledger) -> str:
+    """How many of the paper's n/a cells every seed reaches here."""
+    cells = [
+        ledger.number(tables.key_of(ledger, "mano", line.training), readout, f"depth@{target}")
+        for line in HEADLINE
+        for readout in line.readouts
+        for target, paper in zip(TARGETS, line.depths, strict=True)
+        if paper is None
+    ]
+    known = [cell for cell in cells if cell is not None]
+    reached = sum(cell.reached == cell.n for cell in known)
+    return f"Of the paper’s {len(known)} cells without a number all seeds reach {reached} here."
+
+
+def _levels(ledger: Ledger) -> int:
+    size = ledger.study["sizes"]["mano"]
+    return size["max_difficulty"] - size["min_difficulty"] + 1 if size else 0
+
+
+def _references(ledger: Ledger) -> str:
+    """Which runs the others are held against."""
+    found = [
+        f"of {task} {ledger.label(key)}, seed {seed}"
+        for task in ledger.study["sizes"]
+        for key, seed in [ledger.reference(task) or ("", "")]
+        if key
+    ]
+    if not found:
+        return ""
+    return (
+        f"The reference is the run whose oracle, luck taken off, is best: {'; '.join(found)}. The "
+        "best of many runs flatters itself, so that part is the upper end."
     )
 
 
@@ -220,9 +293,10 @@ def _sizes(ledger: Ledger) -> str:
 
 def _reading() -> str:
     return (
-        "- `2.10 [1.90, 2.40]`: an interval of 95% that draws seeds and inputs again; of loops to "
-        "a target, which are medians over seeds, a miss is infinitely deep. `3/3` says in how "
-        "many seeds it is reached.\n"
+        "- `2.10 [1.90, 2.40]`: a mean over seeds, and the interval of 95% that holds it for other "
+        "seeds and inputs ([how](statistics.md#training-seeds)). `3/3` says in how many seeds a "
+        "target is reached; where some miss it, the number is their median, a miss infinitely "
+        "deep, and has no interval.\n"
         "- `93.1 (92.0–94.4)`: a mean over seeds, with the least and the greatest of them.\n"
         "- Thresholds are chosen on val and measured on test. The numbers' definitions are in "
         "[statistics.md](statistics.md)."

@@ -50,6 +50,17 @@ HEADLINE = (
 )
 """`gate/prior` stands for the joint training of the best beta."""
 
+
+def paper_depths(
+    first: tuple[str, str], second: tuple[str, str], target: int
+) -> tuple[float, float] | None:
+    """The paper's mean loops to a target of two (training, readout); None where one has none."""
+    by_place = {(line.training, r): line for line in HEADLINE for r in line.readouts}
+    found = [by_place[place].depths[TARGETS.index(target)] for place in (first, second)]
+    one, other = found
+    return None if one is None or other is None else (one[0], other[0])
+
+
 ORDERING = {
     UNIFORM: {
         "entropy": 1.00,

@@ -1,7 +1,9 @@
 """The paper's tables beside the study's."""
 
+import math
+
 from studies.ledger import Ledger, Number, table
-from studies.paper import GEOMETRIC, HEADLINE, ORDERING, PARITY, TARGETS, UNIFORM, Depth
+from studies.paper import HEADLINE, ORDERING, PARITY, TARGETS, Depth
 
 from trajdiag.reporting.names import readout_label
 from trajdiag.reporting.numerals import MISSING, loops, percent
@@ -35,35 +37,6 @@ def headline(ledger: Ledger) -> str:
     return table(head, rows)
 
 
-def effect(ledger: Ledger) -> str:
-    """The main effect's size: loops to 95% that a native gate takes beyond confidence on the fixed
-    prior, and the sentence that says how both studies compare."""
-    paper = {(line.training, line.readouts[-1]): line.depths[0] for line in HEADLINE}
-    rows, ours, theirs = [], [], []
-    for prior, fixed in (("uniform", UNIFORM), ("geometric", GEOMETRIC)):
-        base, reference = ledger.number(f"mano/{fixed}", "logit_margin", "depth@95"), 0.0
-        if known := paper[fixed, "logit_margin"]:
-            reference = known[0]
-        for gate in ("linear", "mlp"):
-            key, known = ledger.best_beta("mano", gate, prior), paper[f"{gate}/{prior}", "native"]
-            own = ledger.number(key, "native", "depth@95")
-            if key is None or known is None or base is None or own is None:
-                continue
-            theirs.append(known[0] - reference)
-            row = [ledger.label(key), f"{theirs[-1]:.2f}", "not reached"]
-            if own.value is not None and base.value is not None:
-                ours.append(own.value - base.value)
-                row[-1] = f"{ours[-1]:.2f}"
-            rows.append(row)
-    if not ours:
-        return ""
-    said = (
-        f"They take {min(ours):.2f} to {max(ours):.2f} loops more here, of "
-        f"{ledger.loops('mano')}, and {min(theirs):.2f} to {max(theirs):.2f} in the paper, of 6."
-    )
-    return table(("jointly trained", "more loops, paper", "more loops, here"), rows) + f"\n\n{said}"
-
-
 def depth_text(depth: Depth) -> str:
     """A depth of the paper's."""
     if depth is None:
@@ -73,11 +46,13 @@ def depth_text(depth: Depth) -> str:
 
 
 def meets(paper: Depth, ours: Number | None) -> str:
-    """Marks an interval that meets the paper's mean and standard deviation."""
+    """Marks a bounded interval that meets the paper's mean and standard deviation."""
     ends = None if ours is None else ours.ends
     if paper is None or ends is None:
         return ""
     mean, spread = paper
+    if ends[1] == math.inf:
+        return ""
     return " ≈" if ends[0] <= mean + (spread or 0) and ends[1] >= mean - (spread or 0) else ""
 
 
@@ -124,8 +99,9 @@ def ordering(ledger: Ledger) -> str:
         key = f"mano/{training}"
         for signal, paper in signals.items():
             if key in ledger.study["numbers"]:
-                ours = ledger.text(key, signal, "ordering")
-                rows.append([ledger.label(key), readout_label(signal), f"{paper:.2f}", ours])
+                ours = ledger.number(key, signal, "ordering")
+                text = MISSING if ours is None else ours.text() + meets((paper, None), ours)
+                rows.append([ledger.label(key), readout_label(signal), f"{paper:.2f}", text])
     return table(("training", "signal", "paper", "here"), rows)
 
 
@@ -143,7 +119,11 @@ def parity(ledger: Ledger) -> str:
                 readout_label(readout),
                 paper,
                 ledger.text(key, readout, "accuracy@final"),
-                ledger.text(key, readout, "depth@final"),
+                ledger.text(key, readout, "depth@final")
+                + meets(
+                    None if depth is None else (depth, None),
+                    ledger.number(key, readout, "depth@final"),
+                ),
                 ledger.text(key, "fixed", "final_accuracy"),
             ]
         )
@@ -151,30 +131,15 @@ def parity(ledger: Ledger) -> str:
     return table(head, rows)
 
 
-def frozen(ledger: Ledger) -> str:
-    """Areas of gates fitted on each of the six frozen trajectories."""
-    keys = ledger.settings("mano", six=True)
-    gates = sorted({r for key in keys for r in ledger.readouts(key) if "-" in r and _fitted(r)})
-    rows = [
-        [
-            ledger.label(key),
-            *(ledger.text(key, r, "area") for r in (best_signal(ledger, key) or "", "native")),
-            *(ledger.text(key, gate, "area") for gate in gates),
-        ]
-        for key in keys
-    ]
-    return table(("trajectory", "best signal", "own gate", *map(readout_label, gates)), rows)
-
-
-def frozen_depths(ledger: Ledger) -> str:
-    """Their loops within half a point of the last loop's accuracy."""
+def frozen(ledger: Ledger, metric: str) -> str:
+    """A number of the gates fitted on each of the six frozen trajectories."""
     keys = ledger.settings("mano", six=True)
     gates = sorted({r for key in keys for r in ledger.readouts(key) if "-" in r and _fitted(r)})
     rows = [
         [
             ledger.label(key),
             *(
-                ledger.text(key, r, "depth@final")
+                ledger.text(key, r, metric)
                 for r in (best_signal(ledger, key) or "", "native", *gates)
             ),
         ]
@@ -201,11 +166,16 @@ def collapse(ledger: Ledger) -> str:
                     [
                         ledger.label(key),
                         ledger.text(key, "native", "commonest-exit"),
+                        ledger.text(key, "native", "modal-exit@0.5"),
+                        ledger.text(key, "native", "modal-exit"),
                         ledger.text(key, "native", "depth@final"),
                         f"{ledger.finding('gate-collapsed', key)}/{n}",
                     ]
                 )
-    head = ("training", "at the commonest loop, %", "mean loops", "found collapsed")
+    head = (
+        *("training", "chosen on val, %", "at 1/2, %", "mean over probabilities, %"),
+        *("mean loops", "found collapsed"),
+    )
     return table(head, rows)
 
 

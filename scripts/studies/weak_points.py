@@ -1,14 +1,15 @@
 """What the paper leaves open, each answered with numbers of the study."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from studies.claims import OPEN, Told
 from studies.ledger import LONGER, Ledger, table
 from studies.paper import HEADLINE, SPEEDUP, TARGETS
-from studies.tables import depth_text, key_of
+from studies.tables import PARTS, depth_text, key_of
 
 from trajdiag.reporting.names import readout_label
-from trajdiag.reporting.numerals import MISSING, loops, percent, plain
+from trajdiag.reporting.numerals import loops, percent, plain
 
 Cell = tuple[str, str, int]
 """Key, readout and target of a cell of the headline table."""
@@ -50,20 +51,19 @@ def _dropped(ledger: Ledger) -> str:
             [
                 f"{ledger.label(key)}, {readout_label(readout)}, {target}%",
                 loops(kept.value),
-                ledger.text(key, readout, f"depth@{target}"),
-                f"{kept.reached}/{kept.n}",
+                ledger.text(key, readout, f"depth@{target}", counted=True),
             ]
         )
     mean = depth_text(HEADLINE[0].depths[0])
     said = (
         f"The paper's {mean} loops of a fixed depth over 3 seeds cannot be a mean of three whole "
-        "numbers: seeds that missed the target were left out. Here a miss is infinitely deep, the "
-        f"number is the median over seeds, and how many reached it stands beside it. Of "
-        f"{len(_cells(ledger))} cells, {partly} are reached by some seeds only."
+        "numbers: seeds that missed the target were left out. Here how many reached it stands "
+        "beside every number; where some miss, it is the median over seeds, a miss infinitely "
+        f"deep. Of {len(_cells(ledger))} cells, {partly} are reached by some seeds only."
     )
     if not rows:
         return said
-    head = ("cell", "mean of those that reach it", "median, misses infinite", "reached")
+    head = ("cell", "mean of those that reach it", "median, misses infinite")
     return f"{said}\n\n{table(head, rows)}"
 
 
@@ -112,10 +112,9 @@ def _intervals(ledger: Ledger, told: Sequence[Told]) -> str:
     ]
     width = max(widths, default=None)
     return (
-        f"Every number here has an interval or a range over {_span(finished.values())} seeds a "
+        f"Means over seeds have an interval or a range, of {_span(finished.values())} seeds a "
         f"setting. The widest interval of entropy's loops at its operating point is "
-        f"{loops(width)} loops wide. Of the {len(told)} claims above, {open_} cannot be told: "
-        "without intervals each would have read as a result."
+        f"{loops(width)} loops wide. Of the {len(told)} claims above, {open_} cannot be told."
     )
 
 
@@ -125,22 +124,30 @@ def _span(counts: object) -> str:
 
 
 def _attribution(ledger: Ledger) -> str:
-    rows = []
+    """In how many joint settings each part of the regret is shown, and is the largest."""
+    said = (
+        "The regret split above puts a number and an interval on each part of what a jointly "
+        "trained gate loses."
+    )
+    shown, largest, settings = Counter[str](), Counter[str](), 0
     for task in ledger.study["sizes"]:
         for key in ledger.settings(task, objective="joint"):
-            shares = [
-                ledger.text(key, "swap", f"swap/{part}", 2)
-                for part in ("total", "trajectory", "readout", "interaction")
-            ]
-            if any(share != MISSING for share in shares):
-                rows.append([f"{task}: {ledger.label(key)}", *shares])
-    said = (
-        "The regret split above puts a number and an interval on each part. The swap below sets "
-        "each jointly trained model against the task's reference: of the gap in area (points, "
-        "below 0 is worse), what the trajectory and what the readout brings."
-    )
-    head = ("model", "gap", "trajectory's share", "readout's share", "interaction")
-    return f"{said}\n\n{table(head, rows)}" if rows else f"{said} No two stores share the swap."
+            parts = {
+                part: found
+                for part in PARTS[:-1]
+                if (found := ledger.number(key, "native", f"{part}/integrated")) and found.value
+            }
+            if not parts:
+                continue
+            settings += 1
+            shown.update(part for part, found in parts.items() if found.low and found.low > 0)
+            largest[max(parts, key=lambda part: parts[part].value or 0.0)] += 1
+    if not settings:
+        return f"{said} No setting has one."
+    words = {part: part.replace("_regret", "") for part in PARTS}
+    rows = [[words[part], f"{shown[part]}", f"{largest[part]}"] for part in PARTS[:-1]]
+    head = (f"part, of {settings} joint settings", "interval above 0 in", "largest in")
+    return f"{said}\n\n{table(head, rows)}"
 
 
 def _latency(ledger: Ledger) -> str:

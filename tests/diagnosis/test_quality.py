@@ -10,6 +10,7 @@ from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_s
 
 from trajdiag.diagnosis.quality import Reading, quality
 from trajdiag.metrics.luck import null_first_right
+from trajdiag.metrics.modal_exit import at_modal_exit, exits_by_probability
 
 LOOP_METRICS = {
     "auroc/right",
@@ -70,6 +71,19 @@ def test_every_metric_has_a_row_at_every_loop_and_one_for_their_mean():
     expected |= {(None, m, None) for m in ("overthinking", "overthinking/beyond-luck")}
     assert set(found) == expected
     assert {row.store for row in found.values()} == {"s"}
+
+
+def test_of_a_gate_the_share_at_its_commonest_exit_loop_is_told():
+    data, values = planted()
+    hazards = np.cumsum(np.log1p(np.exp(values)), axis=1)
+    found, _ = table([reading(hazards, scale="hazard")], data)
+    there = at_modal_exit(exits_by_probability(hazards, "high"))
+    assert found["r", "modal-exit", None].value == pytest.approx(there.mean())
+    row = found["r", "modal-exit@0.5", None]
+    assert row.value == pytest.approx(there[:, 9].mean())
+    assert row.low < row.value < row.high
+    late, _ = table([reading(hazards, scale="hazard", first_loop=2)], data)
+    assert ("r", "modal-exit", None) not in late
 
 
 @pytest.mark.parametrize("direction", ["high", "low"])

@@ -1,117 +1,20 @@
-"""Numbers over seeds of training: against a bootstrap in plain loops, and on trained models."""
+"""Numbers over seeds of training, of trained models."""
 
 import dataclasses
-import statistics
 
 import numpy as np
 import pytest
 
 from tests.trajectories import planted, solved_from
 from trajdiag.diagnosis.regret import LEARNABLE, MISFIT, REGRET, UNEXPOSED, regrets, under_diagnosis
-from trajdiag.diagnosis.replicas import MEANS, over_seeds, replica_groups, replica_rows
+from trajdiag.diagnosis.replicas import MEANS, replica_groups, replica_rows
 from trajdiag.extraction.freeze import extract
-from trajdiag.metrics.bootstrap import Resample, interval
 from trajdiag.readout import NATIVE
 from trajdiag.scoring.stores import ScoreConfig, score_stores
 from trajdiag.training.config import train_config
 from trajdiag.training.trainer import train
 
 CONFIG = ScoreConfig(readouts=("entropy", NATIVE), targets=(0.01, 0.5, 1.0), n_resamples=60)
-
-
-def draws(stores, rows, seed):
-    """Which stores each resample drew, [row, draw] in order: told by values that are unlike."""
-    counts = over_seeds([np.full(rows, 100.0**k) for k in range(stores)], seed) * stores
-    digits = [np.round(counts).astype(int) // 100**k % 100 for k in range(stores)]
-    return [[k for k in range(stores) for _ in range(digits[k][row])] for row in range(rows)]
-
-
-@pytest.mark.parametrize("stores", [1, 2, 3, 4])
-def test_a_resample_over_seeds_is_the_mean_or_median_of_the_drawn_stores(stores):
-    rng = np.random.default_rng(stores)
-    estimates = [rng.normal(size=200) for _ in range(stores)]
-    drawn = draws(stores, 200, seed=5)
-    assert drawn[0] == list(range(stores))
-    assert all(len(row) == stores for row in drawn)
-    for median, of in ((False, statistics.fmean), (True, statistics.median)):
-        expected = [of(estimates[k][row] for k in drawn[row]) for row in range(200)]
-        np.testing.assert_allclose(over_seeds(estimates, 5, median=median), expected)
-
-
-def test_stores_are_drawn_evenly_and_by_the_seed():
-    drawn = draws(3, 4001, seed=0)
-    shares = [np.mean([row.count(k) for row in drawn[1:]]) for k in range(3)]
-    # A count of 3 draws has a standard deviation of .82.
-    assert shares == pytest.approx([1, 1, 1], abs=0.05)
-    all_same = np.mean([len(set(row)) == 1 for row in drawn[1:]])
-    assert all_same == pytest.approx(1 / 9, abs=0.02)
-    assert drawn == draws(3, 4001, seed=0)
-    assert drawn != draws(3, 4001, seed=1)
-
-
-def test_the_spread_over_seeds_adds_that_of_stores_to_that_of_examples():
-    rng = np.random.default_rng(6)
-    examples = Resample(np.arange(2000), n_resamples=4000)
-    accuracies = [0.5, 0.6, 0.7]
-    estimates = [examples.means(rng.random((2000, 1)) < accuracy)[:, 0] for accuracy in accuracies]
-    together = over_seeds(estimates, 0)
-    within = np.mean([estimate[1:].var() for estimate in estimates]) / 3
-    between = np.var([estimate[0] for estimate in estimates]) / 3
-    assert together[0] == pytest.approx(np.mean([estimate[0] for estimate in estimates]))
-    assert together[1:].var() == pytest.approx(within + between, rel=0.1)
-
-
-def test_the_interval_over_seeds_that_differ_is_wider_than_each_seeds_own():
-    rng = np.random.default_rng(7)
-    examples = Resample(np.arange(1000), n_resamples=1000)
-    estimates = [examples.means(rng.random((1000, 1)) < p)[:, 0] for p in (0.5, 0.6, 0.7)]
-
-    def width(estimate):
-        _, low, high = interval(estimate)
-        assert low is not None and high is not None
-        return high - low
-
-    assert width(over_seeds(estimates, 0)) > 1.5 * max(map(width, estimates))
-
-
-def test_a_resample_of_examples_stays_paired_between_stores():
-    rng = np.random.default_rng(8)
-    base = rng.random((1000, 1)) < 0.5
-    estimates = [Resample(np.arange(1000), n_resamples=500).means(base)[:, 0]] * 3
-    np.testing.assert_allclose(over_seeds(estimates, 0), estimates[0])
-
-
-def depths(reached):
-    """Estimates of a depth that some stores reach, about at 2, 3, ... loops."""
-    rng = np.random.default_rng(9)
-    return [
-        2.0 + k + 0.1 * rng.normal(size=401) if ok else np.full(401, np.inf)
-        for k, ok in enumerate(reached)
-    ]
-
-
-def test_the_median_takes_misses_as_infinite():
-    estimate = over_seeds(depths([True, True, False]), 0, median=True)
-    value, low, high = interval(estimate)
-    assert value == depths([True, True, False])[1][0]
-    assert value is not None and low is not None and 1.5 < low < value
-    assert high is None  # of three draws, two or more miss in 26% of resamples
-
-
-@pytest.mark.parametrize(
-    "reached", [[True, False], [True, True, False, False], [True, False, False]]
-)
-def test_the_median_is_not_reached_where_half_of_the_seeds_miss(reached):
-    estimate = over_seeds(depths(reached), 0, median=True)
-    assert interval(estimate) == (None, None, None)
-    assert estimate[0] == np.inf
-
-
-def test_a_rare_miss_in_resamples_leaves_the_median_its_upper_end():
-    of_five = depths([True] * 5)
-    of_five[0][1:5] = np.inf
-    _, low, high = interval(over_seeds(of_five, 0, median=True))
-    assert low is not None and high is not None
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +76,7 @@ def own_value(s, metric):
 
 def test_what_replicas_reach_is_told_for_every_readout_that_all_have(scored):
     (group,) = replica_groups(scored)
-    rows = replica_rows(group, CONFIG.targets, CONFIG.spans, CONFIG.seed)
+    rows = replica_rows(group, CONFIG.targets, CONFIG.spans)
     assert {row.replicas for row in rows} == {"seed0 + seed1"}
     assert {row.n for row in rows} == {2}
     by = {(row.readout, row.metric): row for row in rows}
@@ -191,7 +94,7 @@ def test_what_replicas_reach_is_told_for_every_readout_that_all_have(scored):
 
 def test_a_mean_depth_is_told_only_where_all_seeds_reach_it(scored):
     (group,) = replica_groups(scored)
-    rows = replica_rows(group, CONFIG.targets, CONFIG.spans, CONFIG.seed)
+    rows = replica_rows(group, CONFIG.targets, CONFIG.spans)
     by = {(row.readout, row.metric): row for row in rows}
     always, never = by["entropy", "depth@1"], by["entropy", "depth@100"]
     own = [own_value(s, "depth@1") for s in group]
@@ -219,7 +122,7 @@ def reaching(s, depth):
 )
 def test_depths_are_told_as_medians_beside_a_mean_if_none_is_missed(scored, depths, median, mean):
     group = [reaching(s, depth) for s, depth in zip(scored, depths, strict=False)]
-    rows = replica_rows(group, (0.01,), CONFIG.spans, CONFIG.seed)
+    rows = replica_rows(group, (0.01,), CONFIG.spans)
     by = {row.metric: row for row in rows if row.readout == "entropy"}
     assert by["depth@1"].value == median
     assert (by["depth@1"].n_reached, by["depth@1"].n) == (np.isfinite(depths).sum(), len(depths))
@@ -231,8 +134,8 @@ def test_a_jackknife_at_the_end_of_estimates_is_left_out(scored):
     stores = [s.outcomes.store for s in scored if s.name in ("seed0", "seed1")]
     (group,) = replica_groups(score_stores(stores, config))
     (plain,) = replica_groups(score_stores(stores, CONFIG))
-    assert replica_rows(group, CONFIG.targets, config.spans, 0) == replica_rows(
-        plain, CONFIG.targets, CONFIG.spans, 0
+    assert replica_rows(group, CONFIG.targets, config.spans) == replica_rows(
+        plain, CONFIG.targets, CONFIG.spans
     )
 
 
@@ -240,7 +143,7 @@ def test_the_parts_of_regret_sum_over_seeds_too(scored):
     stores = [s.outcomes.store for s in scored if s.name in ("seed0", "seed1")]
     # Without further rules the bound is the best of the readouts.
     (group,) = replica_groups(score_stores(stores, CONFIG, lambda store: []))
-    rows = replica_rows(group, CONFIG.targets, CONFIG.spans, CONFIG.seed)
+    rows = replica_rows(group, CONFIG.targets, CONFIG.spans)
     by = {row.metric: row for row in rows if row.readout == NATIVE}
     values = {}
     for part in (UNEXPOSED, LEARNABLE, MISFIT, REGRET):
@@ -254,7 +157,7 @@ def test_the_parts_of_regret_sum_over_seeds_too(scored):
 
 def test_without_a_bound_replicas_have_no_regret(scored):
     (group,) = replica_groups(scored)
-    rows = replica_rows(group, CONFIG.targets, CONFIG.spans, CONFIG.seed)
+    rows = replica_rows(group, CONFIG.targets, CONFIG.spans)
     assert not [row for row in rows if row.metric.endswith("/integrated")]
 
 
@@ -263,7 +166,7 @@ def test_against_a_common_reference_the_trajectory_has_its_part(scored):
     *group, reference = score_stores(stores, CONFIG, lambda store: [])
     assert reference.name == "again"
     references = {s.name: reference for s in group}
-    rows = replica_rows(group, (), CONFIG.spans, CONFIG.seed, references)
+    rows = replica_rows(group, (), CONFIG.spans, references)
     by = {row.metric: row.value for row in rows}
     own = [
         x.parts["trajectory_regret"][0]
@@ -272,5 +175,5 @@ def test_against_a_common_reference_the_trajectory_has_its_part(scored):
         if x.at == "integrated"
     ]
     assert by["trajectory_regret/integrated"] == pytest.approx(np.mean(own))
-    alone = replica_rows(group, (), CONFIG.spans, CONFIG.seed, {group[0].name: reference})
+    alone = replica_rows(group, (), CONFIG.spans, {group[0].name: reference})
     assert "trajectory_regret/integrated" not in {row.metric for row in alone}

@@ -7,12 +7,20 @@ from studies.settings import SIX, Setting
 Entry = list[Any]
 
 
+def spread(value: float | None, reached: int, by: float = 0.01) -> list[float | None]:
+    """Three seeds about a value, on each value's own pattern; the last ones may have none."""
+    if value is None:
+        return [None] * 3
+    turn = 7.3 * value % 1
+    return [value - by, value + by, value + by * turn][:reached] + [None] * (3 - reached)
+
+
 def drawn(value: float | None, low: float | None, high: float | None, reached: int = 3) -> Entry:
-    return [value, low, high, reached, 3, "drawn"]
+    return [value, low, high, "interval", spread(value, reached)]
 
 
 def ranged(value: float | None, low: float | None, high: float | None, reached: int = 3) -> Entry:
-    return [value, low, high, reached, 3, "range"]
+    return [value, low, high, "range", spread(value, reached)]
 
 
 def setting(task: str, of: Setting) -> dict[str, Any]:
@@ -43,13 +51,15 @@ def readouts(area: float, depth: Entry, own: bool) -> dict[str, dict[str, Entry]
             "depth@95/test-chosen": ranged(1.8, 1.7, 1.9),
             "accuracy@95": ranged(0.949, 0.947, 0.951),
             "depth@final": drawn(2.0, 1.9, 2.1),
-            "ordering": ranged(0.9, 0.8, 1.0),
+            "ordering": [0.6, 0.1, 1.0, "range", [0.1, 0.7, 1.0]],
             **{f"accuracy@depth={t}": ranged(0.8 + 0.03 * t, 0.8, 1.0) for t in range(1, 6)},
         },
         "hidden_displacement": {"ordering": ranged(0.4, 0.3, 0.85)},
         "fixed": {
-            "depth@95": drawn(4.0, 4.0, None, 2),
-            "depth@95/if-reached": ranged(4.0, 4.0, 4.0, 2),
+            "depth@95": drawn(4.0, 3.9, 4.1),
+            "depth@98": drawn(4.0, None, None, 2),
+            "depth@95/if-reached": ranged(4.0, 4.0, 4.0),
+            "depth@98/if-reached": ranged(4.0, 4.0, 4.0, 2),
             "final_accuracy": ranged(0.96, 0.95, 0.97),
             **{f"accuracy@loop={t}": ranged(0.7 + 0.05 * t, 0.7, 1.0) for t in range(1, 6)},
         },
@@ -65,12 +75,14 @@ def readouts(area: float, depth: Entry, own: bool) -> dict[str, dict[str, Entry]
             "depth@95": drawn(None, None, None, 0),
             "depth@final": drawn(3.0, 2.9, 3.1),
             "commonest-exit": ranged(0.5, 0.4, 0.6),
+            "modal-exit": ranged(0.6, 0.5, 0.7),
+            "modal-exit@0.5": ranged(0.7, 0.6, 0.8),
             **{f"{part}/integrated": drawn(0.025, 0.02, 0.03) for part in parts},
             "regret/integrated": drawn(0.1, 0.09, 0.11),
         }
         found["mlp-ponder"] = {
             "area": drawn(behind, behind - 0.01, behind + 0.01),
-            "area/less-native": ranged(0.002, -0.001, 0.004),
+            "area/less-native": [0.002, 0.001, 0.003, "range", [0.002, 0.001, 0.003]],
         }
     return found
 
@@ -107,6 +119,7 @@ def study() -> dict[str, Any]:
         "about": "",
         "sizes": {"mano": {**size, "modulus": 7}, "parity": size},
         "settings": settings,
+        "references": {"mano": "mano-fixed-geometric-0.3-s1", "parity": None},
         "failed": {},
         "findings": {code: {} for code in codes},
         "numbers": numbers,

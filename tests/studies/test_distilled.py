@@ -65,12 +65,12 @@ def test_a_number_of_every_seed_is_a_mean_with_its_least_and_greatest():
     found = numbers(
         scores=[score(STORES[0], "accuracy@95", 0.9), score(STORES[1], "accuracy@95", 0.96)]
     )
-    assert found["entropy"]["accuracy@95"] == [0.93, 0.9, 0.96, 2, 2, "range"]
+    assert found["entropy"]["accuracy@95"] == [0.93, 0.9, 0.96, "range", [0.9, 0.96]]
 
 
 def test_seeds_that_miss_a_target_are_counted_beside_the_mean_of_the_others():
     found = numbers(scores=[score(STORES[0], "depth@95", 2.5), score(STORES[1], "depth@95", None)])
-    assert found["entropy"]["depth@95/if-reached"] == [2.5, 2.5, 2.5, 1, 2, "range"]
+    assert found["entropy"]["depth@95/if-reached"] == [2.5, 2.5, 2.5, "range", [2.5, None]]
 
 
 def test_the_report_s_own_interval_over_seeds_is_taken_where_there_is_one():
@@ -79,12 +79,63 @@ def test_the_report_s_own_interval_over_seeds_is_taken_where_there_is_one():
     found = numbers(
         replicas=[replica], scores=[score(STORES[0], "area", 0.1), score(STORES[1], "area", 0.2)]
     )
-    assert found["entropy"]["area"] == [0.8, 0.7, 0.85, 2, 2, "drawn"]
+    assert found["entropy"]["area"] == [0.8, 0.7, 0.85, "interval", [0.1, 0.2]]
+
+
+@pytest.mark.parametrize("all_reach", [True, False])
+def test_a_depth_is_the_mean_where_every_seed_reaches_it_else_the_median(all_reach):
+    def replica(metric: str, value: float, low: float | None) -> dict[str, Any]:
+        of = {"replicas": " + ".join(STORES), "readout": "entropy", "metric": metric}
+        return {**of, "value": value, "low": low, "high": low}
+
+    depths = [2.0, 3.5 if all_reach else None]
+    found = numbers(
+        replicas=[
+            replica("depth@95", 2.0, None),
+            *[replica("mean-depth@95", 2.75, 1.0)][:all_reach],
+        ],
+        scores=[score(s, "depth@95", d) for s, d in zip(STORES, depths, strict=True)],
+    )
+    expected = [2.75, 1.0, 1.0] if all_reach else [2.0, None, None]
+    assert found["entropy"]["depth@95"] == [*expected, "interval", depths]
+
+
+def test_a_part_of_regret_that_some_seeds_lack_is_left_out():
+    def part(store: str, at: str, value: float) -> dict[str, Any]:
+        of = {"store": store, "readout": "native", "part": "misfit", "reference": None}
+        return {**of, "at": at, "value": value}
+
+    one = [part(STORES[0], "integrated", 0.1), part(STORES[0], "accuracy", 0.2)]
+    two = [part(STORES[1], "accuracy", 0.4)]
+    scores = [score(store, "accuracy@95", 0.9) for store in STORES]
+    assert "native" not in numbers(diagnosis=one, scores=scores)
+    found = numbers(diagnosis=one + two, scores=scores)["native"]
+    assert found == {"misfit/loops": [pytest.approx(0.3), 0.2, 0.4, "range", [0.2, 0.4]]}
+
+
+def test_a_seed_without_a_number_keeps_its_place():
+    quality = [
+        {
+            "store": STORES[1],
+            "readout": "native",
+            "metric": "modal-exit",
+            "loop": None,
+            "value": 0.7,
+        }
+    ]
+    found = numbers(quality=quality)["native"]["modal-exit"]
+    assert found == [0.7, 0.7, 0.7, "range", [None, 0.7]]
+
+
+def test_the_reference_of_a_task_is_named():
+    row = {"store": STORES[0], "readout": "r", "part": "ok", "at": "point", "value": 1.0}
+    found = [{**row, "reference": None}, {**row, "reference": STORES[1]}]
+    assert distil(rows(diagnosis=found), SCALE, RUNS, {}, None)["references"] == {"mano": STORES[1]}
 
 
 def test_a_single_seed_has_its_own_interval():
     found = numbers(runs=RUNS[:1], scores=[score(STORES[0], "area", 0.5)])
-    assert found["entropy"]["area"] == [0.5, 0.1, 0.9, 1, 1, "drawn"]
+    assert found["entropy"]["area"] == [0.5, 0.1, 0.9, "interval", [0.5]]
 
 
 def test_choosing_on_test_takes_the_least_depth_that_has_the_accuracy_there():

@@ -37,7 +37,8 @@ def test_misses_are_counted_and_said_beside_the_papers_number():
     page = files(study())["study.md"]
     headline = next(t for t in tables(page) if t[0][:2] == ["training", "readout"])
     row = next(line for line in headline if line[:2] == ["fixed uniform", "fixed depth"])
-    assert row[2] == "4.50 ± 0.71" and row[3] == "4.00 [4.00, not reached], 2/3 ≈"
+    assert row[2] == "4.50 ± 0.71" and row[3] == "4.00 [3.90, 4.10], 3/3 ≈"
+    assert row[4:6] == ["6.00", "4.00, 2/3"]
     native = next(line for line in headline if line[0].startswith("linear gate, uniform"))
     assert native[3] == "not reached, 0/3"
 
@@ -55,7 +56,24 @@ def test_an_interval_apart_from_the_papers_has_no_mark():
 def test_the_mean_of_the_seeds_that_reach_a_target_stands_beside_the_honest_median():
     page = files(study())["study.md"]
     dropped = page.partition("### 1.")[2].partition("### 2.")[0]
-    assert "| fixed uniform, fixed depth, 95% | 4.00 | 4.00 [4.00, not reached] | 2/3 |" in dropped
+    assert "| fixed uniform, fixed depth, 98% | 4.00 | 4.00, 2/3 |" in dropped
+
+
+def test_the_references_and_the_betas_at_the_edge_are_named():
+    page = files(study())["study.md"]
+    assert "of mano fixed geometric 0.3, seed 1." in page
+    assert "it is the largest that was run of linear gate, uniform, β 0.1;" in page
+
+
+def test_attribution_counts_the_settings_in_which_a_part_is_shown():
+    planted = study()
+    low = planted["numbers"]["mano/linear-uniform-b0.1"]["native"]
+    low["misfit/integrated"] = drawn(0.01, -0.02, 0.03)
+    low["learnable/integrated"] = drawn(0.07, 0.05, 0.09)
+    section = files(planted)["study.md"].partition("### 4.")[2].partition("### 5.")[0]
+    assert "part, of 8 joint settings" in section
+    assert "| misfit | 7 | 0 |" in section
+    assert "| learnable | 8 | 1 |" in section
 
 
 def test_failed_runs_are_named():
@@ -80,6 +98,14 @@ def test_a_study_without_numbers_still_has_a_page():
     assert "no numbers" in files(planted)["study.md"]
 
 
+def test_numbers_of_another_form_are_refused_in_a_line(tmp_path: Path):
+    path, old = tmp_path / "study.json", study()
+    old["numbers"]["mano/fixed-uniform"]["entropy"]["area"] = [0.9, 0.8, 0.95, 3, 3, "drawn"]
+    path.write_text(json.dumps(old), encoding="utf-8")
+    with pytest.raises(ConfigError, match="run scripts/study"):
+        read_study(path)
+
+
 @pytest.mark.parametrize("text", ['{"sizes": ', "{}", "[]", None])
 def test_what_is_no_study_is_refused_in_a_line(tmp_path: Path, text: str | None):
     path = tmp_path / "study.json"
@@ -100,25 +126,7 @@ def test_the_page_in_docs_is_what_its_json_gives(tmp_path: Path):
         )
 
 
-def test_the_main_effect_is_the_gap_between_medians_and_no_gap_where_one_is_missing():
-    planted = study()
-    assert "### How large" not in files(planted)["study.md"]
-    for prior in ("uniform", "geometric-0.3"):
-        found = planted["numbers"][f"mano/fixed-{prior}"]
-        found["logit_margin"] = {"depth@95": drawn(2.0, 1.9, 2.1)}
-    planted["numbers"]["mano/mlp-uniform-b0.1"]["native"]["depth@95"] = drawn(2.75, 2.7, 2.8)
-    page = files(planted)["study.md"]
-    rows = next(t for t in tables(page) if t[0][1] == "more loops, paper")[2:]
-    assert [row[1:] for row in rows] == [
-        ["2.30", "not reached"],
-        ["2.11", "0.75"],
-        ["1.42", "not reached"],
-        ["2.20", "not reached"],
-    ]
-    assert "They take 0.75 to 0.75 loops more here, of 5, and 1.42 to 2.30 in the paper" in page
-
-
 def test_what_differs_is_said_before_the_tables():
     page = files(study())["study.md"]
     told = page.partition("What differs from the paper, plainly:")[2].partition("## Loops")[0]
-    assert "- not so: MLP gate, uniform, largest beta (0.1): it collapses" in told
+    assert "- Not so: MLP gate, uniform, largest beta (0.1): it collapses" in told

@@ -116,7 +116,7 @@ def diagnose(
         replicas=[
             row
             for group in replica_groups(scored)
-            for row in replica_rows(group, config.targets, spans, config.seed, references)
+            for row in replica_rows(group, config.targets, spans, references)
         ],
         examples=[row for s in scored for row in example_rows(s, len(scored), config.seed)],
         findings=sorted(

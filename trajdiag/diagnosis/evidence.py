@@ -15,7 +15,7 @@ from trajdiag.metrics.attribution import PARTS
 from trajdiag.metrics.bootstrap import Estimate
 from trajdiag.metrics.chance import chance_p
 from trajdiag.metrics.difficulty import spearman, spearman_of_table
-from trajdiag.metrics.frontier import exit_depth
+from trajdiag.metrics.modal_exit import PROBABILITIES, at_modal_exit, exits_by_probability
 from trajdiag.metrics.oracle import first_right, stays_right
 from trajdiag.metrics.overthinking import destructive, destructive_by_luck
 from trajdiag.metrics.significance import holm
@@ -33,7 +33,6 @@ CONCENTRATED, MOST_LEVELS = 0.8, 3
 """Share of the examples right at no loop that so many levels of difficulty hold, to be named."""
 UNITS = (INTEGRATED, ACCURACY)
 """What causes are weighed in: accuracy over all budgets, and loops at equal accuracy."""
-COLLAPSE_GRID = np.linspace(0.05, 0.95, 19)
 """Exit probabilities at which a gate's commonest depth is looked at."""
 
 
@@ -377,8 +376,6 @@ def _modal(e: Evaluation) -> tuple[float, int] | None:
     for what is no gate or may not leave from loop 1 on."""
     if e.readout.scale != "hazard" or e.exits is None or e.readout.first_loop > 1:
         return None
-    thresholds = -np.log1p(-COLLAPSE_GRID)
-    exits = exit_depth(e.exits.values, thresholds, e.readout.direction, e.readout.first_loop)
-    shares = [_commonest(column) for column in exits.T]
-    middle = exits[:, len(thresholds) // 2]
-    return float(np.mean(shares)), int(np.bincount(middle).argmax())
+    exits = exits_by_probability(e.exits.values, e.readout.direction)
+    middle = exits[:, len(PROBABILITIES) // 2]
+    return float(at_modal_exit(exits).mean()), int(np.bincount(middle).argmax())

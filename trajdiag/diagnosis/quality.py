@@ -22,6 +22,7 @@ from trajdiag.metrics.difficulty import (
 )
 from trajdiag.metrics.discrimination import COVERAGES, discrimination
 from trajdiag.metrics.levels import Levels, levels_of
+from trajdiag.metrics.modal_exit import PROBABILITIES, at_modal_exit, exits_by_probability
 from trajdiag.metrics.oracle import first_right, stays_right
 from trajdiag.metrics.overthinking import (
     changes,
@@ -190,7 +191,10 @@ def _of_reading(reading: Reading, sample: _Sample) -> tuple[Estimates, dict[int,
         ordering = correlation_of_bins(-score, sample.bins, sample.blocks)
         for loop in by_loop:
             by_loop[loop][_BINS] = ordering[:, loop - 1]
-    return _collect(reading, by_loop, p is not None, sample) | _exits(reading.exits, sample), bins
+    found = _collect(reading, by_loop, p is not None, sample) | _exits(reading.exits, sample)
+    if reading.scale == "hazard" and reading.first_loop == 1:
+        found |= _modal(reading, sample)
+    return found, bins
 
 
 def _bounded(
@@ -233,6 +237,15 @@ def _exits(exits: NDArray[np.integer], sample: _Sample) -> Estimates:
         at, blocks = leaves.of(stays), sample.blocks.of(stays)
         found["exit/stays-depth", None] = rank_correlation(at, depth, blocks)
     return found
+
+
+def _modal(reading: Reading, sample: _Sample) -> Estimates:
+    """The share of examples at a gate's commonest exit loop, at an exit probability of 1/2 and in
+    the mean over probabilities."""
+    there = at_modal_exit(exits_by_probability(reading.values, reading.direction))
+    half = there[:, len(PROBABILITIES) // 2]
+    means = sample.blocks.means(np.stack([there.mean(axis=1), half], axis=1))
+    return {("modal-exit", None): means[:, 0], ("modal-exit@0.5", None): means[:, 1]}
 
 
 def _collect(

@@ -1,8 +1,4 @@
-"""Stores that differ in nothing but the seed of their training: means and medians over seeds.
-
-The bootstrap is hierarchical: each resample draws stores, then, within them, the examples that the
-store's own estimate drew, which are the same for all that share their groups.
-"""
+"""Stores that differ in nothing but the seed of their training: means and medians over seeds."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,6 +8,7 @@ import numpy as np
 
 from trajdiag.diagnosis.regret import INTEGRATED, REGRET, regrets, under_diagnosis
 from trajdiag.metrics.bootstrap import Estimate
+from trajdiag.metrics.over_seeds import mean_over_seeds, median_over_seeds
 from trajdiag.results import ReplicaRow
 from trajdiag.scoring.evaluation import Scored
 from trajdiag.scoring.selection import accuracy_name
@@ -39,7 +36,6 @@ def replica_rows(
     group: Sequence[Scored],
     accuracies: Sequence[float],
     spans: Spans,
-    seed: int,
     references: Mapping[str, Scored] | None = None,
 ) -> list[ReplicaRow]:
     """What every readout that all of them have reaches, over the group's seeds, and the parts of
@@ -53,17 +49,17 @@ def replica_rows(
         for metric in MEANS:
             estimates = [e.estimates[metric] for e in evaluations if metric in e.estimates]
             if len(estimates) == len(group):
-                rows.append(_row(group, name, metric, estimates, spans, seed))
+                rows.append(_row(group, name, metric, estimates, spans))
         for accuracy in map(accuracy_name, accuracies):
             depths = [e.estimates[f"depth@{accuracy}"] for e in evaluations]
-            rows.append(_row(group, name, f"depth@{accuracy}", depths, spans, seed, median=True))
+            rows.append(_row(group, name, f"depth@{accuracy}", depths, spans, median=True))
             if all(np.isfinite(depth[0]) for depth in depths):
-                rows.append(_row(group, name, f"mean-depth@{accuracy}", depths, spans, seed))
-    return rows + _regret_rows(group, spans, seed, references or {})
+                rows.append(_row(group, name, f"mean-depth@{accuracy}", depths, spans))
+    return rows + _regret_rows(group, spans, references or {})
 
 
 def _regret_rows(
-    group: Sequence[Scored], spans: Spans, seed: int, references: Mapping[str, Scored]
+    group: Sequence[Scored], spans: Spans, references: Mapping[str, Scored]
 ) -> list[ReplicaRow]:
     readouts = [under_diagnosis(s) for s in group]
     if len({e.readout.name for e in readouts}) > 1:
@@ -77,27 +73,18 @@ def _regret_rows(
         return []
     name = readouts[0].readout.name
     return [
-        _row(group, name, f"{part}/{INTEGRATED}", [parts[part] for parts in found], spans, seed)
+        _row(group, name, f"{part}/{INTEGRATED}", [parts[part] for parts in found], spans)
         for part in found[0]
     ]
 
 
-def over_seeds(estimates: Sequence[Estimate], seed: int, *, median: bool = False) -> Estimate:
-    """The mean or median over stores of their estimates [row], stores drawn with replacement in
-    every resample. A median of depths takes misses as infinite."""
-    table = np.stack(estimates, axis=1)
-    drawn = np.random.default_rng([seed, len(estimates)]).integers(
-        0, len(estimates), size=table.shape
-    )
-    drawn[0] = np.arange(len(estimates))
-    picked = np.take_along_axis(table, drawn, axis=1)
-    if not median:
-        return picked.mean(axis=1)
-    ordered = np.sort(picked, axis=1)
-    middle = len(estimates) // 2
-    if len(estimates) % 2:
-        return ordered[:, middle]
-    return (ordered[:, middle - 1] + ordered[:, middle]) / 2
+def _bounds(metric: str, loops: int) -> tuple[float, float]:
+    """What a number can be."""
+    if "depth@" in metric:
+        return 1.0, float(loops)
+    if metric == "spearman":
+        return -1.0, 1.0
+    return (0.0, 1.0) if metric == "area" or metric.startswith("accuracy@") else (-np.inf, np.inf)
 
 
 def _row(
@@ -106,14 +93,16 @@ def _row(
     metric: str,
     estimates: Sequence[Estimate],
     spans: Spans,
-    seed: int,
     *,
     median: bool = False,
 ) -> ReplicaRow:
-    drawn = [spans.drawn(estimate) for estimate in estimates]
-    value, low, high = Spans(confidence=spans.confidence).interval(
-        over_seeds(drawn, seed, median=median)
-    )
+    own = np.array([estimate[0] for estimate in estimates])
+    if median:
+        value, low, high = median_over_seeds(own, spans.confidence)
+    else:
+        drawn = [spans.drawn(estimate) for estimate in estimates]
+        bounds = _bounds(metric, group[0].loops)
+        value, low, high = mean_over_seeds(drawn, spans.confidence, bounds)
     return ReplicaRow(
         replicas=" + ".join(s.name for s in group),
         readout=readout,
@@ -121,7 +110,7 @@ def _row(
         value=value,
         low=low,
         high=high,
-        n_reached=sum(bool(np.isfinite(estimate[0])) for estimate in estimates),
+        n_reached=int(np.isfinite(own).sum()),
         n=len(group),
     )
 

@@ -54,16 +54,16 @@ class Exits:
     """Exit loop at the operating point, [test example]."""
     budget: float
     """Mean depth on val there."""
-    threshold: NDArray[np.float64]
-    """[point]."""
+    threshold: NDArray[np.floating]
+    """[point], of every point of the exact val frontier; float32 where that holds the values."""
     val_depth: NDArray[np.float64]
-    """[point]."""
+    """[point], strictly falling."""
 
     def within(self, depth: float) -> NDArray[np.int16]:
-        """Exit loops at the deepest point whose val depth is at most `depth`."""
-        inside = np.where(self.val_depth <= depth + 1e-9, self.val_depth, -np.inf)
-        point = int(inside.argmax())
-        if point == 0:
+        """Exit loops at the deepest point of all whose val depth is at most `depth`; all leave at
+        loop 1 where no threshold is that shallow."""
+        point = int(np.searchsorted(-self.val_depth, -(depth + 1e-9)))
+        if point == len(self.val_depth):
             return np.ones(len(self.values), dtype=np.int16)
         rule = self.readout.direction, self.readout.first_loop
         return exit_depth(self.values, float(self.threshold[point]), *rule)
@@ -165,8 +165,9 @@ def evaluate(
     rule = readout.direction, readout.first_loop
     chosen = candidates(
         readout,
-        frontier(on_val, val.correct, *rule),
+        found_on_val,
         float(val.correct[:, 0].mean()),
+    found_on_val = frontier(on_val, val.correct, *rule)
         grid_thresholds(readout, on_val),
         targets,
         threshold,
@@ -192,8 +193,8 @@ def evaluate(
         values=values,
         leaves=leaves,
         budget=float(val_means[0, point]),
-        threshold=chosen.threshold[chosen.own],
-        val_depth=val_means[0, chosen.own],
+        threshold=found_on_val.threshold.astype(np.promote_types(on_val.dtype, np.float32)),
+        val_depth=found_on_val.depth,
     )
     return replace(found, exits=exits)
 

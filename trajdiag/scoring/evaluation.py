@@ -2,7 +2,7 @@
 made again in every resample."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +85,11 @@ class Evaluation:
     reached: Mapping[str, bool]
     """Whether val reaches each target accuracy, by the name of its point."""
     frontier: Frontier
-    """Its operating points on test, thinned."""
+    """Its operating points on test, thinned to MOST_POINTS; of hindsight and the bound their
+    curve's."""
+    test_chosen: Mapping[str, float] = field(default_factory=dict)
+    """The least depth of all operating points that reaches each target accuracy on test itself, by
+    the name of its point, infinite where none does; empty for hindsight and the bound."""
     threshold: float | None = None
     """The threshold at `at`, in the readout's unit, NaN runs to T; None for what has none."""
     drift: Mapping[str, Estimate] | None = None
@@ -163,11 +167,11 @@ def evaluate(
     val, test = outcomes.val, outcomes.test
     on_val = readout.values(outcomes.store, "val")
     rule = readout.direction, readout.first_loop
+    found_on_val = frontier(on_val, val.correct, *rule)
     chosen = candidates(
         readout,
         found_on_val,
         float(val.correct[:, 0].mean()),
-    found_on_val = frontier(on_val, val.correct, *rule)
         grid_thresholds(readout, on_val),
         targets,
         threshold,
@@ -266,6 +270,10 @@ def evaluation(
             if name not in (FINAL, THRESHOLD)
         },
         frontier=thin(on_test.frontier, MOST_POINTS),
+        test_chosen={
+            accuracy_name(accuracy): _least_depth(on_test.frontier, accuracy)
+            for accuracy in targets.accuracies
+        },
         threshold=float(chosen.threshold[point]),
         drift={
             "depth": depth[:, point] - val_means[:, point],
@@ -320,6 +328,11 @@ def _picked(values: Estimate, picked: NDArray[np.int64], missed: float) -> Estim
     """`values` [row, point] at the picked point of each row."""
     found = values[np.arange(len(values)), picked]
     return np.where(picked < 0, missed, found)
+
+
+def _least_depth(found: Frontier, accuracy: float) -> float:
+    point = found.least_depth(accuracy)
+    return np.inf if point is None else float(found.depth[point])
 
 
 def _shares(

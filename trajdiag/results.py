@@ -72,7 +72,12 @@ class ScoreRow:
 @dataclass(frozen=True, kw_only=True)
 class FrontierRow:
     """One operating point of a readout on test; `threshold` is in the readout's own unit, None for
-    points that no threshold makes (the oracle's)."""
+    points that no threshold makes (the oracle's).
+
+    A readout has at most 198 points of its exact frontier, and two anchors: the points that are
+    more accurate than all shallower ones, as far as 132 go, and others about evenly spaced in
+    depth. What is the least over all points is in the scores, as `depth@X/test-chosen`.
+    """
 
     store: str
     readout: str

@@ -178,6 +178,8 @@ def _of_store(own: Mapping[str, Any]) -> Iterable[tuple[str, str, float | None]]
             or metric.startswith(("accuracy@loop=", "accuracy@depth="))
         ):
             yield row["readout"], metric, value
+        if row["split"] == "test" and metric.endswith("/test-chosen"):
+            yield row["readout"], metric, value
         if row["split"] == "test" and metric in ("depth@95", "depth@98", "depth@99"):
             yield row["readout"], f"{metric}/if-reached", value
     for row in own["diagnosis"]:
@@ -193,24 +195,11 @@ def _of_store(own: Mapping[str, Any]) -> Iterable[tuple[str, str, float | None]]
     areas = {r["readout"]: r["value"] for r in own["scores"] if _is_area(r)}
     for readout in areas if "native" in areas else ():
         yield readout, "area/less-native", areas[readout] - areas["native"]
-    yield from _test_chosen(own["frontier"])
     yield from _of_profile(own["profile"])
 
 
 def _is_area(score: Mapping[str, Any]) -> bool:
     return score["metric"] == "area" and score["split"] == "test"
-
-
-def _test_chosen(frontier: Sequence[Mapping[str, Any]]) -> Iterable[tuple[str, str, float | None]]:
-    """The least depth of a readout's points that has X% on test itself: what choosing on the test
-    curve would report."""
-    by_readout: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for row in frontier:
-        by_readout[row["readout"]].append(row)
-    for readout, rows in by_readout.items():
-        for percent in (95, 98, 99):
-            depths = [r["depth"] for r in rows if r["accuracy"] >= percent / 100 - 1e-9]
-            yield readout, f"depth@{percent}/test-chosen", min(depths, default=None)
 
 
 def _curves(

@@ -64,18 +64,23 @@ def test_p_values_are_adjusted_over_the_readouts_of_one_metric(compared):
         assert row.p_adjusted == pytest.approx(largest)
 
 
-def test_equal_depth_compares_both_within_one_val_depth(tmp_path):
-    # Few margins, so that every threshold is a candidate and the choice can be made by hand.
+@pytest.mark.parametrize(
+    ("name", "distinct"), [("argmax_stability", False), ("native", True)], ids=["few", "many"]
+)
+def test_equal_depth_compares_both_within_one_val_depth(tmp_path, name, distinct):
+    """Of few values every threshold is a candidate for resamples; of many only some are."""
     rng = np.random.default_rng(0)
     right = solved_from(rng.integers(1, 5, EXAMPLES)) ^ (rng.random((EXAMPLES, LOOPS)) < 0.1)
     margin = np.where(right, 4.0, 2.0) + rng.integers(-1, 2, right.shape)
-    store = planted(tmp_path / "own.zarr", right, confidence=margin)
-    results = diagnose(store, readouts=("logit_margin", "argmax_stability"), **QUICK)
-    [row] = rows(results, metric="accuracy@equal-depth", readout="argmax_stability")
+    margin = margin + distinct * rng.random(right.shape)
+    gate = np.where(right, 0.0, -1.0) + rng.normal(size=right.shape)
+    store = planted(tmp_path / "own.zarr", right, confidence=margin, gate_logit=gate)
+    results = diagnose(store, readouts=("logit_margin", name), **QUICK)
+    [row] = rows(results, metric="accuracy@equal-depth", readout=name)
     assert row.reference_readout == "logit_margin"
     one, other = (
-        next(r for r in list_readouts(store, gates=()) if r.name == name)
-        for name in ("argmax_stability", "logit_margin")
+        next(r for r in list_readouts(store, gates=()) if r.name == wanted)
+        for wanted in (name, "logit_margin")
     )
     [threshold] = [
         r.value

@@ -134,6 +134,50 @@ def test_thinning_keeps_both_ends():
     assert thin(few, 20) is few
 
 
+def test_the_records_are_the_points_more_accurate_than_all_shallower_ones():
+    rng = np.random.default_rng(3)
+    found = frontier(np.round(rng.normal(size=(80, 5)), 1), rng.random((80, 5)) < 0.5, "low")
+    expected = [
+        i
+        for i in range(len(found))
+        if all(found.accuracy[i] > found.accuracy[j] for j in range(i + 1, len(found)))
+    ]
+    assert 2 < len(expected) < len(found)
+    assert found.records().tolist() == expected
+
+
+def rising(examples, loops=5):
+    """Values that are higher where right, and more are right at later loops."""
+    rng = np.random.default_rng(4)
+    right = rng.random((examples, loops)) < np.linspace(0.3, 0.9, loops)
+    return frontier(right + rng.normal(size=right.shape), right, "high")
+
+
+def test_thinning_misses_no_point_that_is_the_shallowest_to_reach_an_accuracy():
+    found = rising(150)
+    few = thin(found, 150)
+    assert len(few) <= 150 < len(found)
+    assert len(found.records()) <= 100
+    for accuracy in np.unique(found.accuracy):
+        exact = min(d for d, a in zip(found.depth, found.accuracy, strict=True) if a >= accuracy)
+        point = few.least_depth(float(accuracy))
+        assert point is not None
+        assert few.depth[point] == exact
+    # and what lies between is drawn too
+    assert -np.diff(few.depth).min() < 4 / 40
+
+
+def test_more_records_than_fit_are_thinned_by_depth():
+    found = rising(3000)
+    assert len(found.records()) > 198
+    few = thin(found, 198)
+    assert 100 < len(few) <= 198
+    assert (few.depth[0], few.depth[-1]) == (found.depth[0], found.depth[-1])
+    assert (np.diff(few.depth) < 0).all()
+    exact = set(zip(found.threshold[1:], found.depth[1:], found.accuracy[1:], strict=True))
+    assert exact.issuperset(zip(few.threshold[1:], few.depth[1:], few.accuracy[1:], strict=True))
+
+
 def test_an_unknown_direction_and_an_empty_sample_are_refused():
     with pytest.raises(ValueError, match="direction"):
         frontier(np.zeros((1, 2)), np.zeros((1, 2), bool), "up")

@@ -162,6 +162,7 @@ def rgb(colour: str) -> tuple[float, float, float]:
     [
         ("depth@95", "Loops to 95%"),
         ("depth@97.5/quantile-grid", "Loops to 97.5%, quantile grid"),
+        ("depth@97.5/test-chosen", "Loops to 97.5%, chosen on test"),
         ("accuracy@depth=3", "Accuracy at mean depth 3, %"),
         ("accuracy@loop=4", "Accuracy of loop 4, %"),
         ("threshold@final", "Threshold at operating point"),

@@ -7,6 +7,8 @@ import pytest
 
 from tests.trajectories import planted, solved_from
 from trajdiag.errors import ConfigError, StoreError, UnknownNameError
+from trajdiag.metrics.frontier import exit_depth, right_at
+from trajdiag.readout import list_readouts
 from trajdiag.scoring.stores import score
 
 
@@ -119,6 +121,35 @@ def test_the_frontier_is_the_exact_one_with_both_anchors(tmp_path):
             exits = crossed.argmax(axis=1)
             assert row.depth == pytest.approx(exits.mean() + 1)
             assert row.accuracy == pytest.approx(correct[np.arange(len(exits)), exits].mean())
+
+
+def test_a_depth_chosen_on_test_is_the_least_of_all_thresholds(tmp_path):
+    store, _ = noisy(tmp_path / "a.zarr")
+    targets = (0.5, 0.6, 0.65, 0.7, 0.75, 0.999)
+    results = score(store, n_resamples=20, targets=targets, readouts=("entropy", "hidden_cosine"))
+    found = {
+        (row.readout, row.metric): row
+        for row in results.scores
+        if row.metric.endswith("/test-chosen")
+    }
+    correct = store.correct("test")
+    for readout in (
+        r for r in list_readouts(store, gates=()) if r.name in ("entropy", "hidden_cosine")
+    ):
+        values = readout.values(store, "test")
+        thresholds = np.append(np.unique(values[:, :-1]), np.nan)
+        exits = exit_depth(values, thresholds, readout.direction, readout.first_loop)
+        depth, accuracy = exits.mean(axis=0), right_at(correct, exits).mean(axis=0)
+        reached = []
+        for target in targets:
+            row = found[readout.name, f"depth@{100 * target:g}/test-chosen"]
+            least = depth[accuracy >= target - 1e-9].min(initial=np.inf)
+            assert row.value == (None if np.isinf(least) else pytest.approx(least, abs=1e-12))
+            assert (row.split, row.n) == ("test", len(correct))
+            reached.append(row.value)
+        assert reached[-1] is None
+        assert len({value for value in reached if value is not None}) > 1
+    assert {name for name, _ in found} == {"entropy", "hidden_cosine", "fixed"}
 
 
 def test_every_value_lies_in_its_interval_and_no_readout_beats_hindsight(tmp_path):

@@ -138,14 +138,17 @@ def test_a_single_seed_has_its_own_interval():
     assert found["entropy"]["area"] == [0.5, 0.1, 0.9, "interval", [0.5]]
 
 
-def test_choosing_on_test_takes_the_least_depth_that_has_the_accuracy_there():
-    points = [(1.0, 0.90), (1.5, 0.96), (2.0, 0.955), (3.0, 0.99)]
-    frontier = [
-        {"store": STORES[0], "readout": "entropy", "depth": d, "accuracy": a} for d, a in points
+def test_depths_chosen_on_test_are_those_of_the_scores_and_not_of_the_thinned_frontier():
+    point = {"store": STORES[0], "readout": "entropy", "depth": 3.0, "accuracy": 0.99}
+    scores = [
+        score(STORES[0], "depth@95/test-chosen", 1.5),
+        score(STORES[1], "depth@95/test-chosen", 1.7),
+        score(STORES[0], "depth@98/test-chosen", None),
     ]
-    found = numbers(runs=RUNS[:1], frontier=frontier)
-    chosen = {t: found["entropy"][f"depth@{t}/test-chosen"][0] for t in (95, 98, 99)}
-    assert chosen == {95: 1.5, 98: 3.0, 99: 3.0}
+    found = numbers(scores=scores, frontier=[point])["entropy"]
+    assert found["depth@95/test-chosen"] == [1.6, 1.5, 1.7, 2, 2, "range"]
+    assert found["depth@98/test-chosen"] == [None, None, None, 0, 1, "range"]
+    assert "depth@99/test-chosen" not in found
 
 
 def test_the_commonest_exit_is_a_share_of_all_examples():

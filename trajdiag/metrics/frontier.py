@@ -47,6 +47,13 @@ class Frontier:
         reached = np.flatnonzero(self.accuracy >= accuracy - 1e-9)
         return int(reached[-1]) if len(reached) else None
 
+    def records(self) -> NDArray[np.int64]:
+        """The points that are more accurate than all shallower ones, deepest first: no other is
+        the shallowest that reaches some accuracy."""
+        rising = self.accuracy[::-1]
+        before = np.maximum.accumulate(np.append(-np.inf, rising[:-1]))
+        return (len(self) - 1 - np.flatnonzero(rising > before))[::-1]
+
 
 def frontier(
     values: NDArray[np.floating], correct: NDArray[np.bool_], direction: str, first_loop: int = 1
@@ -147,16 +154,29 @@ def right_at(correct: NDArray[np.bool_], depth: NDArray[np.integer]) -> NDArray[
 
 
 def thin(curve: Frontier, points: int) -> Frontier:
-    """At most `points` of the operating points, about evenly spaced in depth, with both ends."""
+    """At most `points` (3 at least) of the operating points, with both ends: the records of
+    accuracy, as far as two thirds of `points` go, and others between, both about evenly spaced in
+    depth."""
     if len(curve) <= points:
         return curve
-    wanted = np.linspace(curve.depth[0], curve.depth[-1], points)
-    chosen = np.unique(np.searchsorted(-curve.depth, -wanted))
+    every = np.arange(len(curve))
+    best = _evenly(curve, curve.records(), 2 * points // 3)
+    chosen = np.union1d(best, _evenly(curve, every, points - len(best)))
     return Frontier(
         threshold=curve.threshold[chosen],
         depth=curve.depth[chosen],
         accuracy=curve.accuracy[chosen],
     )
+
+
+def _evenly(curve: Frontier, of: NDArray[np.int64], points: int) -> NDArray[np.int64]:
+    """At most `points` of the operating points `of`, about evenly spaced in depth, with both
+    ends."""
+    if len(of) <= points:
+        return of
+    depth = curve.depth[of]
+    wanted = np.linspace(depth[0], depth[-1], points)
+    return of[np.unique(np.searchsorted(-depth, -wanted))]
 
 
 def records(

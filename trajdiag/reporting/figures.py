@@ -72,8 +72,8 @@ def frontier_figure(board: Board) -> Figure:
     return Figure(
         name="frontier",
         title="Accuracy against mean exit depth",
-        caption="Exact frontiers on test, all thresholds of a readout as one curve; thin lines "
-        "are the remaining readouts"
+        caption="Frontiers on test, each a curve through at most 200 points of the exact one, "
+        "which has all thresholds; thin lines are the remaining readouts"
         + (f" of the first {IN_FULL} stores" if board.left_out else "")
         + ". Dots and the numbers in the key are operating points, in loops, crosses their "
         f"{board.interval_percent}% intervals. Open circles force every example out at one loop. "

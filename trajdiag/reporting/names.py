@@ -54,6 +54,7 @@ _METRICS_AT = (
     (r"accuracy@depth=([\d.]+)", "Accuracy at mean depth {0}, %"),
     (r"accuracy@loop=(\d+)", "Accuracy of loop {0}, %"),
     (r"depth@([\d.]+)", "Loops to {0}%"),
+    (r"depth@([\d.]+)/test-chosen", "Loops to {0}%, chosen on test"),
     (r"accuracy@([\d.]+)", "Accuracy at loops to {0}%, %"),
     (r"n_reached@([\d.]+)", "Reaches {0}% (1: yes)"),
 )

@@ -28,6 +28,7 @@ OTHER_SCORES = {
     "@depth=": "at budgets of mean depth",
     "@loop=": "loop by loop",
     "/quantile-grid": "targets on the quantile grid",
+    "/test-chosen": "targets, chosen on test",
     r"@\d": "targets",
     "best_depth|final_accuracy": "loop by loop",
 }

@@ -2,7 +2,7 @@
 made again in every resample."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,16 +54,16 @@ class Exits:
     """Exit loop at the operating point, [test example]."""
     budget: float
     """Mean depth on val there."""
-    threshold: NDArray[np.float64]
-    """[point]."""
+    threshold: NDArray[np.floating]
+    """[point], of every point of the exact val frontier; float32 where that holds the values."""
     val_depth: NDArray[np.float64]
-    """[point]."""
+    """[point], strictly falling."""
 
     def within(self, depth: float) -> NDArray[np.int16]:
-        """Exit loops at the deepest point whose val depth is at most `depth`."""
-        inside = np.where(self.val_depth <= depth + 1e-9, self.val_depth, -np.inf)
-        point = int(inside.argmax())
-        if point == 0:
+        """Exit loops at the deepest point of all whose val depth is at most `depth`; all leave at
+        loop 1 where no threshold is that shallow."""
+        point = int(np.searchsorted(-self.val_depth, -(depth + 1e-9)))
+        if point == len(self.val_depth):
             return np.ones(len(self.values), dtype=np.int16)
         rule = self.readout.direction, self.readout.first_loop
         return exit_depth(self.values, float(self.threshold[point]), *rule)
@@ -85,7 +85,11 @@ class Evaluation:
     reached: Mapping[str, bool]
     """Whether val reaches each target accuracy, by the name of its point."""
     frontier: Frontier
-    """Its operating points on test, thinned."""
+    """Its operating points on test, thinned to MOST_POINTS; of hindsight and the bound their
+    curve's."""
+    test_chosen: Mapping[str, float] = field(default_factory=dict)
+    """The least depth of all operating points that reaches each target accuracy on test itself, by
+    the name of its point, infinite where none does; empty for hindsight and the bound."""
     threshold: float | None = None
     """The threshold at `at`, in the readout's unit, NaN runs to T; None for what has none."""
     drift: Mapping[str, Estimate] | None = None
@@ -163,9 +167,10 @@ def evaluate(
     val, test = outcomes.val, outcomes.test
     on_val = readout.values(outcomes.store, "val")
     rule = readout.direction, readout.first_loop
+    found_on_val = frontier(on_val, val.correct, *rule)
     chosen = candidates(
         readout,
-        frontier(on_val, val.correct, *rule),
+        found_on_val,
         float(val.correct[:, 0].mean()),
         grid_thresholds(readout, on_val),
         targets,
@@ -192,8 +197,8 @@ def evaluate(
         values=values,
         leaves=leaves,
         budget=float(val_means[0, point]),
-        threshold=chosen.threshold[chosen.own],
-        val_depth=val_means[0, chosen.own],
+        threshold=found_on_val.threshold.astype(np.promote_types(on_val.dtype, np.float32)),
+        val_depth=found_on_val.depth,
     )
     return replace(found, exits=exits)
 
@@ -265,6 +270,10 @@ def evaluation(
             if name not in (FINAL, THRESHOLD)
         },
         frontier=thin(on_test.frontier, MOST_POINTS),
+        test_chosen={
+            accuracy_name(accuracy): _least_depth(on_test.frontier, accuracy)
+            for accuracy in targets.accuracies
+        },
         threshold=float(chosen.threshold[point]),
         drift={
             "depth": depth[:, point] - val_means[:, point],
@@ -319,6 +328,11 @@ def _picked(values: Estimate, picked: NDArray[np.int64], missed: float) -> Estim
     """`values` [row, point] at the picked point of each row."""
     found = values[np.arange(len(values)), picked]
     return np.where(picked < 0, missed, found)
+
+
+def _least_depth(found: Frontier, accuracy: float) -> float:
+    point = found.least_depth(accuracy)
+    return np.inf if point is None else float(found.depth[point])
 
 
 def _shares(

@@ -99,6 +99,8 @@ def _score_rows(scored: Scored, spans: Spans) -> list[ScoreRow]:
         name = evaluation.readout.name
         for metric, estimate in evaluation.estimates.items():
             add(name, metric, estimate)
+        for point, depth in evaluation.test_chosen.items():
+            add(name, f"depth@{point}/test-chosen", np.array([depth]))
         add(name, "area", np.array([evaluation.val_area]), len(scored.outcomes.val), "val")
         for point, reached in evaluation.reached.items():
             add(name, f"n_reached@{point}", np.array([float(reached)]), n=1)

@@ -220,11 +220,11 @@ def score_stores(
 
 def bytes_needed(store: Store) -> int:
     """Bytes that scoring the whole of a store at once takes, about: its larger split's signals,
-    one readout's work, and the columns."""
+    the points of their frontiers, one readout's work, and the columns."""
     splits = [split for split in ("val", "test") if split in store.splits]
     examples = max((len(store.rows(split)) for split in splits), default=0)
     derived = len(store.signal_names) - len(store.kept_signals)
-    of_loop = 2 * 4 * derived + 64 + MOST_LEVELS
+    of_loop = 2 * 4 * derived + 12 * len(store.signal_names) + 64 + MOST_LEVELS
     return examples * (store.loops * of_loop + 8 * MOST_BINS) + 64 * len(store)
 
 

@@ -104,7 +104,10 @@ def diagnose(
     told = [_quality(s, config) for s in scored]
     scores = tables(scored, config, command)
     return Results(
-        stores=scores.stores,
+        stores=[
+            dataclasses.replace(row, diagnosed=under_diagnosis(s).readout.name)
+            for row, s in zip(scores.stores, scored, strict=True)
+        ],
         readouts=scores.readouts,
         scores=scores.scores,
         frontier=scores.frontier,
@@ -208,7 +211,7 @@ def _quality(s: Scored, config: DiagnoseConfig) -> tuple[list[QualityRow], list[
             scale=e.readout.scale,
             values=e.exits.values,
             exits=e.exits.leaves,
-            label=agrees if _tells_agreement(e.readout.gate) else None,
+            label=agrees if e.readout.gate and e.readout.gate.objective == "agreement" else None,
         )
         for e in s.evaluations
         if e.exits is not None and e.readout.kind != "fixed"
@@ -225,7 +228,3 @@ def _quality(s: Scored, config: DiagnoseConfig) -> tuple[list[QualityRow], list[
         n_resamples=config.n_resamples,
         seed=config.seed,
     )
-
-
-def _tells_agreement(gate: Any) -> bool:
-    return gate is not None and gate.objective == "agreement"

@@ -13,6 +13,7 @@ from trajdiag.deployment.saved_readout import (
     SplitNumbers,
 )
 from trajdiag.deployment.targets import TARGETS, TargetConfig
+from trajdiag.errors import shown
 from trajdiag.metrics.frontier import NEVER
 from trajdiag.readout_registry import READOUTS, RuleKind, Scale, deployable
 
@@ -61,12 +62,6 @@ def parse_readout(content: dict[str, Any], path: Path) -> SavedReadout:
         },
         path=path,
     )
-
-
-def shown(value: Any) -> str:
-    """A value that came from elsewhere, in a line of bounded length."""
-    text = ascii(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _require_as_registered(content: dict[str, Any]) -> None:

@@ -8,11 +8,11 @@ from typing import NoReturn, TypeVar, get_args
 
 import numpy as np
 
-from trajdiag.errors import ConfigError
+from trajdiag.errors import ConfigError, shown
 from trajdiag.foreign import running
 from trajdiag.names import require_name
 from trajdiag.tasks.base import SPLITS
-from trajdiag.tasks.foreign import named, require_class_names, require_task, shown
+from trajdiag.tasks.foreign import named, require_class_names, require_task
 from trajdiag.tasks.harness import Harness
 from trajdiag.tasks.questions import Document, DocumentTask, Question, QuestionTask, Scoring, Style
 from trajdiag.tasks.records import is_whole

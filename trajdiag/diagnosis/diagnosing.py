@@ -17,6 +17,7 @@ from trajdiag.diagnosis.verdict import verdict
 from trajdiag.errors import ConfigError, UnknownNameError
 from trajdiag.metrics.attribution import PARTS
 from trajdiag.names import checked_options, require_type
+from trajdiag.progress import Progress
 from trajdiag.readout import list_readouts
 from trajdiag.results import DiagnosisRow, QualityRow, ReliabilityRow, Results
 from trajdiag.scoring.evaluation import Scored
@@ -61,7 +62,7 @@ def diagnose(
     reference: StoreLike | None = None,
     *,
     command: str | None = None,
-    progress: Callable[[str], None] = lambda line: None,
+    progress: Progress = lambda line: None,
     **options: Any,
 ) -> Results:
     """Everything `score` gives, and the learned bound, regrets, comparisons, signal quality,

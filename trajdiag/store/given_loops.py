@@ -12,8 +12,9 @@ from torch import Tensor
 
 from trajdiag.errors import ConfigError, NonFiniteError
 from trajdiag.progress import Progress
+from trajdiag.signals.padding import PADDED
 from trajdiag.store.given_probabilities import GATE_PROBABILITY, Suspicion, logit
-from trajdiag.store.schema import GATE, PADDED
+from trajdiag.store.schema import GATE
 
 DIMENSIONS = {
     "hidden": ("example", "loop", "d_model"),

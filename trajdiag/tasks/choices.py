@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, get_args
 
 from trajdiag.errors import ConfigError
-from trajdiag.tasks.base import SPLITS
+from trajdiag.store.schema import SPLITS
 from trajdiag.tasks.group_splits import draw_by_group
 from trajdiag.tasks.options import name_with, require
 from trajdiag.tasks.questions import Question, Scoring, Style

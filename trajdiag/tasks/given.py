@@ -11,7 +11,7 @@ import numpy as np
 from trajdiag.errors import ConfigError, shown
 from trajdiag.foreign import running
 from trajdiag.names import require_name
-from trajdiag.tasks.base import SPLITS
+from trajdiag.store.schema import SPLITS
 from trajdiag.tasks.foreign import named, require_class_names, require_task
 from trajdiag.tasks.harness import Harness
 from trajdiag.tasks.questions import Document, DocumentTask, Question, QuestionTask, Scoring, Style

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from trajdiag.errors import ConfigError
-from trajdiag.tasks.base import SPLITS
+from trajdiag.store.schema import SPLITS
 
 
 @dataclass(frozen=True, kw_only=True)

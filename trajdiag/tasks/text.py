@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from trajdiag.errors import ConfigError
-from trajdiag.tasks.base import SPLITS
+from trajdiag.store.schema import SPLITS
 from trajdiag.tasks.group_splits import draw_by_group
 from trajdiag.tasks.options import name_with, require
 from trajdiag.tasks.questions import Document

@@ -8,7 +8,7 @@ from trajdiag.errors import ConfigError, shown
 from trajdiag.foreign import running
 from trajdiag.tasks.base import Task
 from trajdiag.tasks.questions import DocumentTask, NamedTask, QuestionTask
-from trajdiag.tasks.records import is_whole
+from trajdiag.whole_text import is_whole
 
 AnyTask = Task | QuestionTask | DocumentTask
 

@@ -15,7 +15,7 @@ from trajdiag.store.schema import SPLITS
 from trajdiag.tasks.foreign import named, require_class_names, require_task
 from trajdiag.tasks.harness import Harness
 from trajdiag.tasks.questions import Document, DocumentTask, Question, QuestionTask, Scoring, Style
-from trajdiag.tasks.records import is_whole
+from trajdiag.whole_text import is_whole
 
 Item = TypeVar("Item", Question, Document)
 

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from trajdiag.models.base import ModelRecord, Positions, take_positions
-from trajdiag.tasks.base import SPLITS, Examples
+from trajdiag.store.schema import SPLITS
+from trajdiag.tasks.base import Examples
 
 
 class Spiral:

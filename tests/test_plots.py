@@ -59,7 +59,7 @@ def test_the_parts_of_a_bar_sum_to_all_examples(results):
     names = [label.get_text() for label in ax.get_yticklabels()]
     found = {(r.readout, r.part): r.value for r in results.diagnosis if r.store == STORES[1]}
     early = [found[name, "early"] for name in names]
-    np.testing.assert_allclose(bars["left too early"], early, atol=1e-12)
+    np.testing.assert_allclose(bars["readout: left too early"], early, atol=1e-12)
 
 
 def test_the_parts_of_regret_are_stacked_and_sum_to_it(results):

@@ -3,7 +3,7 @@
 import dataclasses
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from trajdiag.diagnosis.diagnosing import DiagnoseConfig, diagnose, with_swap
 from trajdiag.errors import CheckError, UsageError
 from trajdiag.latency.saved import saved_latency
 from trajdiag.names import checked_options, require_type
+from trajdiag.progress import Progress
 from trajdiag.readout import released_at
 from trajdiag.readout_registry import BOUND
 from trajdiag.reporting.folder import require_usable, write_report
@@ -30,7 +31,7 @@ def report(
     title: str | None = None,
     command: str | None = None,
     fail_if: str | Iterable[str] = (),
-    progress: Callable[[str], None] = lambda line: None,
+    progress: Progress = lambda line: None,
     **options: Any,
 ) -> Path:
     """Diagnose `stores` and write the report, with what `latency` has measured on them; gives the
@@ -102,7 +103,7 @@ def _require(results: Results, checks: Iterable[Check], page: Path) -> None:
 def _latency(
     stores: Iterable[Store],
     cache_dir: str | os.PathLike[str] | None,
-    progress: Callable[[str], None],
+    progress: Progress,
 ) -> list[LatencyRow]:
     """What was measured on the stores; `progress` is told what is left out."""
     found: list[LatencyRow] = []

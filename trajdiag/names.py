@@ -43,6 +43,11 @@ def checked_options(
     return {name: require_type(name, value, kinds[name]) for name, value in options.items()}
 
 
+def options_of(config: Any) -> dict[str, Any]:
+    """The fields of a dataclass by name: the `**options` of a function that takes them."""
+    return {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+
+
 def settle_fields(config: Any) -> None:
     """Make each field of a dataclass what `require_type` gives of it: for its `__post_init__`, so
     that one made directly is checked as one that is made of a function's options."""

@@ -24,7 +24,7 @@ def show_options(function: Callable[..., Any], config: type, *, defaults: bool =
         )
         for field in shown
     ]
-    said = _said(config)
+    said = field_docs(config)
     lines = [f"{field.name}\n    {said.get(field.name, '')}".rstrip() for field in shown]
     function.__doc__ = "\n\n".join(
         [inspect.cleandoc(function.__doc__ or ""), "Options:", "\n".join(lines)]
@@ -41,7 +41,7 @@ def _default(field: Field[Any]) -> Any:
     return inspect.Parameter.empty if made is MISSING else made()
 
 
-def _said(config: type) -> dict[str, str]:
+def field_docs(config: type) -> dict[str, str]:
     """What stands under each field, in the classes that it builds on too."""
     found: dict[str, str] = {}
     for one in reversed(config.__mro__[:-1]):

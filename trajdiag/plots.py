@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trajdiag.errors import ConfigError, UnknownNameError
+from trajdiag.reporting.names import PART_LABELS
 from trajdiag.reporting.palette import PARTS, REGRET, readout_roles
 from trajdiag.results import DiagnosisRow, FrontierRow, Results
 
@@ -87,7 +88,7 @@ def plot_attribution(
     left = [0.0] * len(ranked)
     for part, role in PARTS.items():
         values = [shares[store][name][part].value for name in ranked]
-        axes.barh(ranked, values, left=left, color=role.light, label=_SPOKEN[part])
+        axes.barh(ranked, values, left=left, color=role.light, label=PART_LABELS[part])
         left = [start + value for start, value in zip(left, values, strict=True)]
     axes.invert_yaxis()
     axes.set(xlabel="share of test examples", xlim=(0, 1), title=store)
@@ -141,12 +142,6 @@ def plot_regret(
 
 _REGRET = {"trajectory_regret": PARTS["trajectory"], **REGRET}
 """The parts of regret, in the order of the bar."""
-_SPOKEN: dict[str, str] = {
-    "ok": "right",
-    "early": "left too early",
-    "late": "stayed too long",
-    "trajectory": "no loop is right",
-}
 
 
 def _name(axes: "Axes") -> None:

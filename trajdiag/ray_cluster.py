@@ -4,10 +4,12 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 from trajdiag.errors import ConfigError
 
+Launcher = Literal["local", "ray"]
+"""Where work is done: in this process, or as tasks on a Ray cluster."""
 EXTRA = "Ray is not installed; install it with `pip install 'trajdiag[scale]'`"
 
 

@@ -24,6 +24,7 @@ from trajdiag.gates.gate import Gate, load_gate, read_gate
 from trajdiag.gates.halting import cumulative_hazard
 from trajdiag.gates.released import released_cdf, released_dtype, released_threshold
 from trajdiag.metrics.frontier import exit_depth
+from trajdiag.models.config import trajdiag_section
 from trajdiag.readout_registry import (
     BOUND,
     CONTINUATION,
@@ -253,8 +254,7 @@ def absence(store: Store, name: str) -> str | None:
 def has_released_rule(family: str | None, config: Mapping[str, Any] | None) -> bool:
     """Whether a model of this family and config, where it has a gate, can be run by Ouro's released
     code: what trajdiag trains never is."""
-    trained_here = "training" in ((config or {}).get("trajdiag") or {})
-    return family == "ouro" and not trained_here
+    return family == "ouro" and "training" not in trajdiag_section(config or {})
 
 
 def _beyond_expected(gate_logit: torch.Tensor) -> torch.Tensor:

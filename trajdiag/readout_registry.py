@@ -1,7 +1,7 @@
 """Every readout that a store can have: what its values are, and which mean ready to stop."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from trajdiag.signals.registry import SIGNALS
 
@@ -16,10 +16,19 @@ ORACLE_STAYS, ORACLE_LOSS, ORACLE_SATURATION = "oracle-stays", "oracle-loss", "o
 ORACLES = (ORACLE, ORACLE_STAYS, ORACLE_LOSS, ORACLE_SATURATION)
 
 Direction = Literal["high", "low"]
-Kind = Literal["signal", "native", "variant", "gate", "fixed", "bound", "oracle"]
+RuleKind = Literal["signal", "native", "variant", "gate", "fixed"]
+"""The kinds of readouts that are rules, not limits of what a rule can do."""
+Kind = Literal[RuleKind, "bound", "oracle"]
 Scale = Literal["signal", "hazard", "logit", "loop", "loops", "cdf"]
 """Whether values are a signal, a cumulative hazard, a probability's logit, the loop's number, a
 number of loops, or a cumulative probability."""
+
+NO_RULES = f"Hindsight is no rule, nor is {EXPECTED}, which reads the gate at later loops"
+
+
+def deployable(kind: Kind, name: str) -> bool:
+    """Whether the readout is a causal rule, which can stop a model that runs."""
+    return kind in get_args(RuleKind) and name != EXPECTED
 
 
 @dataclass(frozen=True, kw_only=True)

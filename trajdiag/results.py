@@ -32,6 +32,9 @@ class StoreRow:
     """The commands that made the store and its gates, and these results; each runs as it is."""
     versions: dict[str, str]
     created: str
+    diagnosed: str | None = None
+    """The readout under diagnosis: the model's own gate where it has one, else the rule that val
+    prefers; None where nothing was diagnosed."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ import pytest
 from tests.trajectories import planted, solved_from
 from trajdiag.diagnosis.diagnosing import DiagnoseConfig, diagnose
 from trajdiag.errors import ConfigError, UnknownNameError
+from trajdiag.scoring.stores import score
 
 LOOPS, EXAMPLES = 5, 2000
 QUICK = {"n_resamples": 200, "bound": ("ridge",)}
@@ -92,6 +93,23 @@ def test_a_blind_gate_is_found_without_a_reference_too(tmp_path):
     )
     assert "trajectory_regret" not in parts(results, "joint", "integrated")
     assert {row.reference for row in results.comparisons} == {"joint"}
+
+
+def test_each_store_names_the_readout_under_diagnosis_and_scores_alone_name_none(tmp_path):
+    with_gate = store(tmp_path / "with-gate.zarr", need(), gate=0.3)
+    without = store(tmp_path / "without.zarr", need())
+    results = diagnose([with_gate, without], **QUICK)
+    kinds = {(row.store, row.readout): row.kind for row in results.readouts}
+    rules = ("signal", "gate", "fixed")
+    areas = {
+        row.readout: row.value
+        for row in results.scores
+        if (row.store, row.metric, row.split) == ("without", "area", "val")
+        and kinds["without", row.readout] in rules
+    }
+    told = {row.store: row.diagnosed for row in results.stores}
+    assert told == {"with-gate": "native", "without": max(areas, key=areas.__getitem__)}
+    assert [row.diagnosed for row in score(without, n_resamples=20).stores] == [None]
 
 
 def test_a_twin_of_the_reference_loses_nothing_to_its_trajectory(tmp_path):

@@ -13,9 +13,9 @@ from tests.language_models import byte_tokenizer, loaded, tiny_ouro
 from trajdiag.errors import ConfigError
 from trajdiag.extraction import extract
 from trajdiag.models.tracing import trace
+from trajdiag.signals.padding import PADDED
 from trajdiag.signals.tracker import compute_signals
 from trajdiag.store import schema
-from trajdiag.store.schema import PADDED
 from trajdiag.tasks.questions import Question, Scoring, Style
 
 WORDS = ("Yes", "No", "maybe", "the", "is it")

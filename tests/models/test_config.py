@@ -138,7 +138,7 @@ REFUSED = {
     "embedding's scale": ({"scale_emb": 12}, "scale_emb = 12"),
     "residual's scale": ({"residual_scale": 0.5}, "residual_scale = 0.5"),
     "norm": ({"norm_type": "layernorm"}, "norm_type = 'layernorm'"),
-    "a long value": ({"pattern": "x" * 10**5}, r"pattern = 'x{56}\.\.\. is not"),
+    "a long value": ({"pattern": "x" * 10**5}, r"pattern = 'x{76}\.\.\. is not"),
     **{
         f"{key} {value!s:.6}": ({key: value}, f"{key} must be a whole number from 1 to")
         for key in ("max_position_embeddings", "total_ut_steps")

@@ -5,10 +5,11 @@ import pytest
 import torch
 
 from trajdiag.errors import NonFiniteError
+from trajdiag.signals.padding import PADDED
 from trajdiag.signals.registry import signals_to_keep
 from trajdiag.signals.tracker import compute_signals
 from trajdiag.store.block import Block
-from trajdiag.store.schema import PADDED, SIGNAL, block_specs, trajectory_arrays
+from trajdiag.store.schema import SIGNAL, block_specs, trajectory_arrays
 
 EXAMPLES, LOOPS, D, CLASSES = 6, 3, 4, 3
 IDS = np.array(["a", "b", "c", "d", "e", "f"])

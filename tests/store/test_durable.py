@@ -136,3 +136,22 @@ def test_a_file_is_created_once(tmp_path):
     assert not durable.create_file(tmp_path / "x", b"second")
     assert (tmp_path / "x").read_bytes() == b"first"
     assert names(tmp_path) == ["x"]
+
+
+def test_a_file_that_a_library_writes_takes_its_name_whole_and_with_the_users_mode(tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(b"earlier")
+    with durable.replacing(path) as partial:
+        partial.write_bytes(b"later")
+        partial.chmod(0o600)
+        assert path.read_bytes() == b"earlier"
+    (tmp_path / "plain").touch()
+    assert (path.read_bytes(), path.stat().st_mode) == (
+        b"later",
+        (tmp_path / "plain").stat().st_mode,
+    )
+    with pytest.raises(RuntimeError), durable.replacing(path) as partial:
+        partial.write_bytes(b"half")
+        raise RuntimeError
+    assert path.read_bytes() == b"later"
+    assert names(tmp_path) == ["plain", "x"]

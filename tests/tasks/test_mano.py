@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from trajdiag.errors import ConfigError
-from trajdiag.tasks.base import IGNORE, SPLITS, TrainableTask
+from trajdiag.store.schema import SPLITS
+from trajdiag.tasks.base import IGNORE, TrainableTask
 from trajdiag.tasks.mano import Mano
 
 SMALL: dict[str, Any] = {"fit": 600, "val": 300, "test": 300}

@@ -9,9 +9,11 @@ main components of the first state and of the mean state before this loop are ke
 from collections.abc import Iterator
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from trajdiag.bound.directions import main_directions
+from trajdiag.gates.halting import cumulative_hazard
 from trajdiag.store.reader import Store
 from trajdiag.store.schema import GATE
 
@@ -25,6 +27,7 @@ _PAST = 8
 """Components of the first state, and as many of the mean state before this loop."""
 _KNOTS = 65
 _CLIP = 8.0
+_LARGEST = np.finfo(np.float32).max
 
 Knots = tuple[NDArray[np.float32], NDArray[np.float32]]
 """Values of a signal in rising order, and their ranks."""
@@ -114,9 +117,9 @@ def _signal_values(store: Store) -> list[NDArray[np.float32]]:
     model's own, its logit and its cumulative hazard, nats."""
     found = [store.signal(name)[:, :-1] for name in store.signal_names]
     if store.has_gate:
-        logit = store.numpy(GATE)[:, :-1].astype(np.float64)
-        hazard = np.logaddexp(0, logit).cumsum(1).clip(max=np.finfo(np.float32).max)
-        found += [logit.astype(np.float32), hazard.astype(np.float32)]
+        logit = store.numpy(GATE).astype(np.float64)
+        hazard = cumulative_hazard(torch.from_numpy(logit)).numpy().clip(max=_LARGEST)
+        found += [values[:, :-1].astype(np.float32) for values in (logit, hazard)]
     return found
 
 

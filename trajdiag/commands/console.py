@@ -69,6 +69,17 @@ def _piece(table: Table, columns: Sequence[Column], number: int) -> Table:
     return piece
 
 
+def with_interval(
+    value: float, low: float | None, high: float | None, factor: float, decimals: int
+) -> str:
+    """A number with its bounds in a table's cell; without them where there are none."""
+    shown = f"{value * factor:.{decimals}f}"
+    if low is None:
+        return shown
+    above = "not reached" if high is None else f"{high * factor:.{decimals}f}"
+    return f"{shown} [{low * factor:.{decimals}f}, {above}]"
+
+
 def say_store(stores: Sequence[str], cache_dir: str | None) -> None:
     """Where no store was named, which one is meant."""
     if not stores:

@@ -9,7 +9,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from trajdiag.commands.console import print_table, to_stderr
+from trajdiag.commands.console import print_table, to_stderr, with_interval
 from trajdiag.deployment.choosing import choose_thresholds
 from trajdiag.deployment.saved_readout import Measured, OperatingPoint, SavedReadout
 from trajdiag.deployment.targets import TARGETS, NotReachedError, TargetConfig
@@ -164,8 +164,5 @@ def _name(readout: SavedReadout, found: Sequence[SavedReadout]) -> str:
 
 
 def _cell(number: Measured, factor: int) -> str:
-    digits = 1 if factor == 100 else 2
-    shown = f"{number.value * factor:.{digits}f}"
-    if number.low is None or number.high is None:
-        return shown
-    return f"{shown} [{number.low * factor:.{digits}f}, {number.high * factor:.{digits}f}]"
+    decimals = 1 if factor == 100 else 2
+    return with_interval(number.value, number.low, number.high, factor, decimals)

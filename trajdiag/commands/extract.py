@@ -1,7 +1,6 @@
 """`trajdiag extract`."""
 
 import contextlib
-import dataclasses
 import sys
 from typing import Annotated
 
@@ -11,6 +10,7 @@ from trajdiag.cachedir import is_url
 from trajdiag.commands.console import say_contents, to_stderr
 from trajdiag.extraction.config import ExtractConfig
 from trajdiag.extraction.freeze import extract as extract_store
+from trajdiag.names import options_of
 
 
 def extract(config: Annotated[ExtractConfig, Parameter(name="*")]) -> None:
@@ -19,7 +19,7 @@ def extract(config: Annotated[ExtractConfig, Parameter(name="*")]) -> None:
     Prints the store's path. Running it again is safe: an unfinished store is resumed, a complete
     one left alone. An option of the task is given as --task-options.max-difficulty 6.
     """
-    options = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    options = options_of(config)
     model, task = options.pop("model"), options.pop("task")
     options["task_options"] = {k.replace("-", "_"): v for k, v in config.task_options.items()}
     with contextlib.redirect_stdout(sys.stderr):  # on which Ray, and a model of yours, may print

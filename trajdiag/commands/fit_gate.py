@@ -1,6 +1,5 @@
 """`trajdiag fit-gate`."""
 
-import dataclasses
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -11,6 +10,7 @@ from trajdiag.commands.deploying import deploy, read_target
 from trajdiag.deployment.choosing import require_loops
 from trajdiag.gates.config import FitGateConfig
 from trajdiag.gates.frozen_fit import fit_gate as fit_gate_on_store
+from trajdiag.names import options_of
 from trajdiag.store.durable import require_writable
 from trajdiag.store.reader import open_store
 
@@ -44,8 +44,7 @@ def fit_gate(
     if asked is not None:
         require_loops(opened, asked)
         require_writable(readouts_folder(opened.name, options.cache_dir))
-    given = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
-    gate = fit_gate_on_store(opened, progress=to_stderr, **given)
+    gate = fit_gate_on_store(opened, progress=to_stderr, **options_of(options))
     print(gates_folder(opened.name, options.cache_dir) / gate.name)
     if asked is not None:
         deploy([opened], [gate.name], asked)

@@ -1,12 +1,12 @@
 """`trajdiag import`."""
 
-import dataclasses
 import shlex
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from trajdiag.commands.console import say_contents, to_stderr
+from trajdiag.names import options_of
 from trajdiag.store.arrays_import import ImportConfig
 from trajdiag.store.arrays_import import import_arrays as import_file
 from trajdiag.store.reader import Store
@@ -34,8 +34,7 @@ def import_arrays(
     than memory. Prints the store's path. Running it again is safe: the same arrays open the store
     that is there.
     """
-    given = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
-    store = import_file(file, progress=to_stderr, **given)
+    store = import_file(file, progress=to_stderr, **options_of(options))
     say_contents(store)
     words = ["trajdiag", _next(store), options.store or store.name]
     if options.cache_dir is not None:

@@ -1,6 +1,5 @@
 """`trajdiag latency`: what early exit saves, as tables or JSON."""
 
-import dataclasses
 import shlex
 import sys
 from collections.abc import Mapping
@@ -10,9 +9,10 @@ from cyclopts import Parameter
 from rich.markup import escape
 from rich.table import Table
 
-from trajdiag.commands.console import print_table, say_store, to_stderr
+from trajdiag.commands.console import print_table, say_store, to_stderr, with_interval
 from trajdiag.latency.config import LatencyConfig
 from trajdiag.latency.measuring import measure_latency
+from trajdiag.names import options_of
 from trajdiag.results import LatencyRow, Results
 
 _SAVED = (
@@ -93,7 +93,7 @@ def latency(
         store,
         command=shlex.join(["trajdiag", *sys.argv[1:]]),
         progress=to_stderr,
-        **{field.name: getattr(options, field.name) for field in dataclasses.fields(options)},
+        **options_of(options),
     )
     if json_output:
         sys.stdout.write(results.to_json())
@@ -133,7 +133,5 @@ def _cell(cells: Mapping[str, LatencyRow], metric: str, factor: float, decimals:
     row = cells[metric]
     if row.value is None:
         return "-"
-    shown = f"{row.value * factor:.{decimals}f}"
-    if metric not in _SPREAD or row.low is None or row.high is None:
-        return shown
-    return f"{shown} [{row.low * factor:.{decimals}f}, {row.high * factor:.{decimals}f}]"
+    low, high = (row.low, row.high) if metric in _SPREAD else (None, None)
+    return with_interval(row.value, low, high, factor, decimals)

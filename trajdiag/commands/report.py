@@ -1,6 +1,5 @@
 """`trajdiag report`."""
 
-import dataclasses
 import shlex
 import sys
 from typing import Annotated
@@ -11,6 +10,7 @@ from trajdiag.batch_report import report as write_report
 from trajdiag.commands.console import say_store, to_stderr
 from trajdiag.diagnosis.diagnosing import DiagnoseConfig
 from trajdiag.errors import CheckError
+from trajdiag.names import options_of
 
 
 def report(
@@ -48,7 +48,7 @@ def report(
             command=shlex.join(["trajdiag", *sys.argv[1:]]),
             fail_if=fail_if,
             progress=to_stderr,
-            **{f.name: getattr(options, f.name) for f in dataclasses.fields(options)},
+            **options_of(options),
         )
     except CheckError as failed:
         print(failed.report)

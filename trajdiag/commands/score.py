@@ -9,10 +9,11 @@ from cyclopts import Parameter
 from rich.markup import escape
 from rich.table import Table
 
-from trajdiag.commands.console import print_table, say_store
+from trajdiag.commands.console import print_table, say_store, with_interval
 from trajdiag.commands.deploying import deploy, read_target
 from trajdiag.deployment.targets import TargetConfig
 from trajdiag.errors import UsageError
+from trajdiag.names import options_of
 from trajdiag.reporting.csv_files import csv_table
 from trajdiag.results import Results, ScoreRow
 from trajdiag.scoring.stores import ScoreConfig, open_stores
@@ -67,9 +68,7 @@ def score(
         found = open_stores(stores or None, options.cache_dir)
         deploy(found, options.readouts, asked, json_output=json_output, csv_output=csv)
         return
-    results = score_stores(
-        stores or None, **{f.name: getattr(options, f.name) for f in dataclasses.fields(options)}
-    )
+    results = score_stores(stores or None, **options_of(options))
     if json_output:
         sys.stdout.write(results.to_json())
     elif csv:
@@ -117,9 +116,4 @@ def _row(cells: Mapping[tuple[str, str], ScoreRow], readout: str, metric: str) -
 def _cell(row: ScoreRow | None, factor: float) -> str:
     if row is None or row.value is None:
         return "-"
-    digits = 1 if factor == 100 else 2
-    shown = f"{row.value * factor:.{digits}f}"
-    if row.low is None:
-        return shown
-    high = "not reached" if row.high is None else f"{row.high * factor:.{digits}f}"
-    return f"{shown} [{row.low * factor:.{digits}f}, {high}]"
+    return with_interval(row.value, row.low, row.high, factor, 1 if factor == 100 else 2)

@@ -4,8 +4,9 @@ import dataclasses
 from typing import Annotated, get_type_hints
 
 from cyclopts import Parameter
-from docstring_parser import parse_from_object
 
+from trajdiag.commands.console import to_stderr
+from trajdiag.option_docs import field_docs
 from trajdiag.training.config import PRESETS, TrainConfig, train_config
 from trajdiag.training.trainer import train as train_checkpoint
 
@@ -16,10 +17,7 @@ _PRESET_TASK = "mano"
 def _options_type() -> type:
     """TrainConfig with every field left open, so that a preset shows through where no flag was
     given."""
-    docs = {
-        p.arg_name: " ".join((p.description or "").split())
-        for p in parse_from_object(TrainConfig).params
-    }
+    docs = field_docs(TrainConfig)
     hints = get_type_hints(TrainConfig)
     fields = []
     for field in dataclasses.fields(TrainConfig):
@@ -71,4 +69,5 @@ def train(
     """
     given = {k: v for k, v in dataclasses.asdict(options).items() if v is not None}
     chosen = {key.replace("-", "_"): value for key, value in task_options.items()}
-    print(train_checkpoint(train_config(preset, task, task_options=chosen, **given)))
+    config = train_config(preset, task, task_options=chosen, **given)
+    print(train_checkpoint(config, to_stderr))

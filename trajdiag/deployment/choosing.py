@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,6 @@ from trajdiag.cachedir import gates_folder, readouts_folder
 from trajdiag.deployment.readout_file import save_readout
 from trajdiag.deployment.saved_readout import (
     GateWeights,
-    Kind,
     Measured,
     OperatingPoint,
     SavedReadout,
@@ -26,12 +25,10 @@ from trajdiag.metrics.frontier import exit_depth, right_at
 from trajdiag.metrics.risk_control import group_weights
 from trajdiag.names import checked_options, require_type
 from trajdiag.readout import Readout, list_readouts
-from trajdiag.readout_registry import EXPECTED, READOUTS
+from trajdiag.readout_registry import NO_RULES, READOUTS, RuleKind, deployable
 from trajdiag.scoring.samples import Sample, outcomes
 from trajdiag.store.durable import require_writable
 from trajdiag.store.reader import Store, open_store
-
-_NO_RULES = f"Hindsight is no rule, nor is {EXPECTED}, which reads the gate at later loops"
 
 
 def choose_threshold(
@@ -66,11 +63,11 @@ def choose_thresholds(
     known = {
         readout.name: readout
         for readout in list_readouts(store, gates=config.gates, cache_dir=config.cache_dir)
-        if readout.kind in get_args(Kind) and readout.name != EXPECTED
+        if deployable(readout.kind, readout.name)
     }
     for name in names or ():
         if name not in known:
-            raise UnknownNameError("readout to deploy", name, known, _NO_RULES)
+            raise UnknownNameError("readout to deploy", name, known, NO_RULES)
     require_writable(readouts_folder(store.name, config.cache_dir))
     samples = outcomes(store)
     val, test = samples.val, samples.test
@@ -160,7 +157,7 @@ def _saved(
     name += f"-from={config.min_depth}" * (config.min_depth > 1)
     return SavedReadout(
         name=readout.name,
-        kind=cast(Kind, readout.kind),
+        kind=cast(RuleKind, readout.kind),
         direction=readout.direction,
         first_loop=readout.first_loop,
         min_depth=config.min_depth,

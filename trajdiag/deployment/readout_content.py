@@ -7,15 +7,15 @@ from typing import Any, get_args
 
 from trajdiag.deployment.saved_readout import (
     GateWeights,
-    Kind,
     Measured,
     OperatingPoint,
     SavedReadout,
     SplitNumbers,
 )
 from trajdiag.deployment.targets import TARGETS, TargetConfig
+from trajdiag.errors import shown
 from trajdiag.metrics.frontier import NEVER
-from trajdiag.readout_registry import EXPECTED, READOUTS, Scale
+from trajdiag.readout_registry import READOUTS, RuleKind, Scale, deployable
 
 _TEXTS = ("name", "unit", "formula", "store", "fingerprint", "model")
 
@@ -27,7 +27,7 @@ def parse_readout(content: dict[str, Any], path: Path) -> SavedReadout:
     """
     _require_fields("it", content, SavedReadout)
     for key, allowed in (
-        ("kind", get_args(Kind)), ("direction", ("high", "low")), ("scale", get_args(Scale)),
+        ("kind", get_args(RuleKind)), ("direction", ("high", "low")), ("scale", get_args(Scale)),
         ("target", TARGETS),
     ):  # fmt: skip
         if content[key] not in allowed:
@@ -64,19 +64,13 @@ def parse_readout(content: dict[str, Any], path: Path) -> SavedReadout:
     )
 
 
-def shown(value: Any) -> str:
-    """A value that came from elsewhere, in a line of bounded length."""
-    text = ascii(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
 def _require_as_registered(content: dict[str, Any]) -> None:
     """A readout that is not fitted is what the registry says of its name."""
     kind, name = content["kind"], content["name"]
     if kind == "gate":
         return
     entry = READOUTS.get(name)
-    if entry is None or entry.kind != kind or name == EXPECTED:
+    if entry is None or entry.kind != kind or not deployable(kind, name):
         raise ValueError(f"no {kind} readout that can be deployed is named {shown(name)}")
     for key in ("direction", "first_loop", "scale"):
         registered = getattr(entry, key)

@@ -12,9 +12,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from trajdiag.deployment.readout_content import parse_readout, shown
+from trajdiag.deployment.readout_content import parse_readout
 from trajdiag.deployment.saved_readout import ReadoutError, SavedReadout
-from trajdiag.errors import ConfigError
+from trajdiag.errors import ConfigError, shown
 from trajdiag.store.durable import disk_errors, write_file
 
 READOUT_VERSION = 1

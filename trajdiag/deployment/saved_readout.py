@@ -14,10 +14,9 @@ from trajdiag.errors import GateError, TrajdiagError
 from trajdiag.gates.gate import CONFIG, Gate, load_gate, read_gate
 from trajdiag.html_tables import html_facts, html_table
 from trajdiag.metrics.frontier import exit_depth
-from trajdiag.readout import Readout, Scale
+from trajdiag.readout import Readout
+from trajdiag.readout_registry import RuleKind, Scale
 from trajdiag.store.reader import Store, open_store
-
-Kind = Literal["signal", "native", "variant", "gate", "fixed"]
 
 
 class ReadoutError(TrajdiagError):
@@ -78,7 +77,7 @@ class SavedReadout:
     """A stopping rule, ready to be applied. `path` is where it lies."""
 
     name: str
-    kind: Kind
+    kind: RuleKind
     direction: Literal["high", "low"]
     """Which values mean ready to stop."""
     first_loop: int

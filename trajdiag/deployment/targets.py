@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from trajdiag.errors import ConfigError, TrajdiagError
 from trajdiag.metrics.bootstrap import require_resamples
-from trajdiag.metrics.frontier import Frontier, frontier
+from trajdiag.metrics.frontier import TIE, Frontier, frontier
 from trajdiag.metrics.risk_control import (
     binomial_p,
     conformal,
@@ -156,7 +156,7 @@ def _reaching(name: str, found: Frontier, accuracy: float) -> int:
 
 def _within(name: str, found: Frontier, depth: float) -> int:
     """The most accurate point at the mean depth or less; the shallowest of equals."""
-    within = np.flatnonzero(found.depth <= depth + 1e-9)
+    within = np.flatnonzero(found.depth <= depth + TIE)
     if not len(within):
         raise NotReachedError(
             f"no threshold of {name} has a mean depth of {depth:g} loops or less on val; the least "

@@ -54,7 +54,7 @@ def causes(evidence: Evidence) -> list[Cause]:
             continue  # the best rule of a store without a gate of its own was nobody's choice
         if code == TRAJECTORY_BOUND and evidence.reference is None:
             found += _never_right(evidence)
-        elif shown(evidence, code):
+        elif is_shown(evidence, code):
             share = _share(evidence, code)
             severity = _severity(share)
             if code == NOTHING_FINDS:
@@ -70,9 +70,9 @@ def blamed(evidence: Evidence) -> list[Cause]:
     if evidence.chance.only or evidence.too_few:
         return []
     found = [cause for cause in causes(evidence) if cause.severity in ("high", "medium")]
-    left = shown(evidence, READOUT_MISFIT)
+    left = is_shown(evidence, READOUT_MISFIT)
     simple = any(map(matters, evidence.parts.get(MISFIT, ())))
-    learned = shown(evidence, NOT_EXPOSED)
+    learned = is_shown(evidence, NOT_EXPOSED)
     kept = {
         READOUT_MISFIT: simple or not learned,
         NOT_EXPOSED: left or not evidence.native,
@@ -96,7 +96,7 @@ def matters(part: Part) -> bool:
     return part.span.positive and part.span.value >= MATERIAL[part.at]
 
 
-def shown(evidence: Evidence, code: str) -> bool:
+def is_shown(evidence: Evidence, code: str) -> bool:
     """Whether a cause matters in some unit, and is contradicted by none."""
     parts = parts_of(evidence, code)
     against = (p.span.negative or p.span.value <= -MATERIAL[p.at] for p in parts)

@@ -154,10 +154,10 @@ def _numbers(results: Results, check: Check) -> Sequence[_Found]:
             )
         raise _unknown("quantity", check.quantity, {*SHARES, *_names(results)})
     found = []
-    for store in (row.store for row in results.stores):
-        readout = check.readout or _diagnosed(results, store)
-        if (store, readout) in table:
-            found.append(table[store, readout])
+    for row in results.stores:
+        readout = check.readout or row.diagnosed
+        if readout is not None and (row.store, readout) in table:
+            found.append(table[row.store, readout])
     if not found:
         having = sorted({readout for _, readout in table})
         more = f" and {len(having) - _SHOWN} more" if len(having) > _SHOWN else ""
@@ -191,18 +191,6 @@ def _table(results: Results, quantity: str) -> dict[tuple[str, str], _Found]:
 def _names(results: Results) -> set[str]:
     parts = {r.part for r in results.diagnosis}
     return parts | set(POINT) | {r.metric for r in results.scores if r.split == "test"}
-
-
-def _diagnosed(results: Results, store: str) -> str:
-    """The store's native gate, else the rule with the largest area on val, as in
-    diagnosis/regret.py."""
-    kinds = {r.readout: r.kind for r in results.readouts if r.store == store}
-    real = [
-        name
-        for name in results.ranked(store)
-        if kinds[name] in ("signal", "native", "gate", "fixed")
-    ]
-    return next((name for name in real if kinds[name] == "native"), next(iter(real), ""))
 
 
 def _text(check: Check, found: _Found) -> str:

@@ -17,6 +17,7 @@ from trajdiag.diagnosis.verdict import verdict
 from trajdiag.errors import ConfigError, UnknownNameError
 from trajdiag.metrics.attribution import PARTS
 from trajdiag.names import checked_options, require_type
+from trajdiag.progress import Progress
 from trajdiag.readout import list_readouts
 from trajdiag.results import DiagnosisRow, QualityRow, ReliabilityRow, Results
 from trajdiag.scoring.evaluation import Scored
@@ -61,7 +62,7 @@ def diagnose(
     reference: StoreLike | None = None,
     *,
     command: str | None = None,
-    progress: Callable[[str], None] = lambda line: None,
+    progress: Progress = lambda line: None,
     **options: Any,
 ) -> Results:
     """Everything `score` gives, and the learned bound, regrets, comparisons, signal quality,
@@ -104,7 +105,10 @@ def diagnose(
     told = [_quality(s, config) for s in scored]
     scores = tables(scored, config, command)
     return Results(
-        stores=scores.stores,
+        stores=[
+            dataclasses.replace(row, diagnosed=under_diagnosis(s).readout.name)
+            for row, s in zip(scores.stores, scored, strict=True)
+        ],
         readouts=scores.readouts,
         scores=scores.scores,
         frontier=scores.frontier,
@@ -208,7 +212,7 @@ def _quality(s: Scored, config: DiagnoseConfig) -> tuple[list[QualityRow], list[
             scale=e.readout.scale,
             values=e.exits.values,
             exits=e.exits.leaves,
-            label=agrees if _tells_agreement(e.readout.gate) else None,
+            label=agrees if e.readout.gate and e.readout.gate.objective == "agreement" else None,
         )
         for e in s.evaluations
         if e.exits is not None and e.readout.kind != "fixed"
@@ -225,7 +229,3 @@ def _quality(s: Scored, config: DiagnoseConfig) -> tuple[list[QualityRow], list[
         n_resamples=config.n_resamples,
         seed=config.seed,
     )
-
-
-def _tells_agreement(gate: Any) -> bool:
-    return gate is not None and gate.objective == "agreement"

@@ -9,7 +9,6 @@ from trajdiag.diagnosis.evidence import Evidence
 from trajdiag.diagnosis.regret import INTEGRATED
 from trajdiag.readout_registry import NATIVE, RELEASED
 from trajdiag.results import Finding
-from trajdiag.spans import Span
 
 COLLAPSED = 0.95
 """Share of examples at one depth from which a gate has collapsed to it."""
@@ -57,7 +56,7 @@ def _bound_beaten(e: Evidence) -> list[Finding]:
             e,
             "bound-beaten",
             "medium",
-            f"{e.readout} beats the learned bound by {amount(e, part.at, turned(part.span))}: what "
+            f"{e.readout} beats the learned bound by {amount(e, part.at, part.span.negated)}: what "
             "it uses, the bound's fit has not found on val",
             "Extract more fit and val examples: unexposed is too large, learnable too small.",
             part.span.numbers("left"),
@@ -222,10 +221,10 @@ def _drift(e: Evidence) -> list[Finding]:
     worse = accuracy.negative and accuracy.value <= -DRIFT["accuracy"]
     said = []
     if deeper:
-        way, size = ("deeper", depth) if depth.value > 0 else ("shallower", turned(depth))
+        way, size = ("deeper", depth) if depth.value > 0 else ("shallower", depth.negated)
         said.append(f"runs {size.text()} loops {way}")
     if worse:
-        said.append(f"is {turned(accuracy).text(100, 1)} points less accurate")
+        said.append(f"is {accuracy.negated.text(100, 1)} points less accurate")
     if not said:
         return []
     return [
@@ -258,13 +257,6 @@ def released(e: Evidence) -> list[Finding]:
         {"differing": float(rule.differing), "examples": float(rule.examples)},
     )
     return [dataclasses.replace(found, readout=RELEASED)]
-
-
-def turned(span: Span) -> Span:
-    """The span of the negative."""
-    low = None if span.high is None else -span.high
-    high = None if span.low is None else -span.low
-    return Span(value=-span.value, low=low, high=high)
 
 
 def finding_of(

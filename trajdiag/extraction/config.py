@@ -11,12 +11,12 @@ from trajdiag.errors import ConfigError, shown
 from trajdiag.extraction.scheduler import scheduled_shard
 from trajdiag.models.config_keys import MOST_LOOPS
 from trajdiag.names import settle_fields
+from trajdiag.ray_cluster import Launcher
 from trajdiag.store.shard import Shard
 
 Pool = Literal["last", "mean"]
 TooLong = Literal["refuse", "truncate", "skip"]
 Compress = Literal["none", "zstd"]
-Launcher = Literal["local", "ray"]
 
 
 _MOST = 2**31

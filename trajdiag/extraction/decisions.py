@@ -11,7 +11,8 @@ from torch import Tensor
 from trajdiag.extraction import vocabulary
 from trajdiag.extraction.work import Classes, Continuations, Letters, Work, found_in
 from trajdiag.models.base import LoopedModel, Positions
-from trajdiag.store.schema import PADDED, SCORE, VOCABULARY, largest_kept
+from trajdiag.signals.padding import PADDED
+from trajdiag.store.schema import SCORE, VOCABULARY, largest_kept
 
 HEAD_NUMBERS = 2**26
 """Logits computed at a time where none of them need be kept."""

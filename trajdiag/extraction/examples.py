@@ -4,14 +4,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from trajdiag.errors import ConfigError
+from trajdiag.errors import ConfigError, shown
 from trajdiag.extraction.work import Classes, Work, one_row_each, starts
 from trajdiag.foreign import running
 from trajdiag.names import require_name
 from trajdiag.store.columns import Columns
 from trajdiag.store.schema import SPLITS
 from trajdiag.tasks.base import Examples, Task
-from trajdiag.tasks.foreign import named, shown
+from trajdiag.tasks.foreign import named
 
 _KINDS = {
     "length": "iu",

@@ -16,6 +16,7 @@ from trajdiag.extraction.questions import question_work
 from trajdiag.extraction.token_texts import tokens_file
 from trajdiag.extraction.work import Classes, Continuations, Letters, Work
 from trajdiag.models.base import LoopedModel, Tokenizer
+from trajdiag.models.config import trajdiag_section
 from trajdiag.models.own import FAMILY
 from trajdiag.models.tokenizer import require_fits
 from trajdiag.signals.registry import signals_to_keep
@@ -59,8 +60,7 @@ class Plan:
 
 def own_task(model: LoopedModel) -> dict[str, Any] | None:
     """Name and parameters of the task that a checkpoint says it was trained on, if it says so."""
-    section = model.record.config.get("trajdiag")
-    own = section.get("task") if isinstance(section, dict) else None
+    own = trajdiag_section(model.record.config).get("task")
     if own is None:
         return None
     whole = isinstance(own, dict) and isinstance(own.get("parameters"), dict)

@@ -7,7 +7,6 @@ Shamir & Zhang 2013, arXiv 1212.1824), which acts as a decaying rate without kno
 import copy
 import math
 import time
-from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ from trajdiag.gates.adam import Adam
 from trajdiag.gates.frozen_states import FrozenStates, Standardiser
 from trajdiag.gates.network import GateKind, GateNetwork
 from trajdiag.gates.objectives import Objective
+from trajdiag.progress import Progress
 
 LARGEST_BATCH, SMALLEST_BATCH = 256, 32
 STEPS_PER_PASS = 64
@@ -42,7 +42,7 @@ def fit_network(
     dtype: torch.dtype,
     epochs: int,
     patience: int,
-    progress: Callable[[str], None],
+    progress: Progress,
 ) -> tuple[GateNetwork, list[float]]:
     """The network (of standardised states) with the least val loss; the val loss after each pass.
 

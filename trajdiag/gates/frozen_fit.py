@@ -1,7 +1,6 @@
 """`fit-gate`: a gate fitted on a store's frozen states and kept beside it."""
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 from trajdiag.cachedir import gates_folder
@@ -9,6 +8,7 @@ from trajdiag.errors import ConfigError
 from trajdiag.gates.config import FitGateConfig
 from trajdiag.gates.gate import CONFIG, Gate, read_gate
 from trajdiag.names import checked_options
+from trajdiag.progress import Progress
 from trajdiag.store.durable import require_writable
 from trajdiag.store.reader import Store, open_store
 
@@ -16,7 +16,7 @@ from trajdiag.store.reader import Store, open_store
 def fit_gate(
     store: Store | str | os.PathLike[str] | None = None,
     *,
-    progress: Callable[[str], None] = lambda line: None,
+    progress: Progress = lambda line: None,
     **options: Any,
 ) -> Gate:
     """Fit a gate on `store` (a name or a path; the newest complete one when absent) and save it

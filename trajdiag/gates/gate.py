@@ -4,7 +4,6 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,6 +23,7 @@ from trajdiag.gates.signal_reader import SignalReader
 from trajdiag.gates.state_reader import StateReader
 from trajdiag.html_tables import html_facts
 from trajdiag.names import checked_options, require_type
+from trajdiag.progress import Progress
 from trajdiag.store.checksum import crc32c
 from trajdiag.store.durable import disk_errors, write_files
 from trajdiag.store.reader import Store
@@ -140,7 +140,7 @@ class Gate:
     def is_fitted(self) -> bool:
         return hasattr(self, "reader_")
 
-    def fit(self, store: Store, progress: Callable[[str], None] = lambda line: None) -> "Gate":
+    def fit(self, store: Store, progress: Progress = lambda line: None) -> "Gate":
         """Fit on the `fit` split, stop by `val`; returns self.
 
         Raises GateError where the store lacks one of the two.

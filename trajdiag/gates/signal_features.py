@@ -5,17 +5,17 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from trajdiag.errors import GateError
+from trajdiag.readout_registry import NATIVE
 from trajdiag.store.reader import Store
 from trajdiag.store.schema import GATE
 
-OWN_GATE = "native"
-"""The logit of the model's own halting hazard, read like a signal where the model has one."""
 _LARGEST = float(np.finfo(np.float32).max)
 
 
 def readable(store: Store) -> tuple[str, ...]:
-    """The names of what can be read off `store`: its signals, and `native`."""
-    return (*store.signal_names, *[OWN_GATE] * store.has_gate)
+    """The names of what can be read off `store`: its signals, and, like one of them, `native`: the
+    logit of the model's own halting hazard, where the model has one."""
+    return (*store.signal_names, *[NATIVE] * store.has_gate)
 
 
 def feature_count(names: Sequence[str]) -> int:
@@ -47,7 +47,7 @@ class SignalFeatures:
                 f"{', '.join(readable(store))}. Fit the gate again with --overwrite"
             )
         self._series = [
-            store.numpy(GATE, split=split) if name == OWN_GATE else store.signal(name, split)
+            store.numpy(GATE, split=split) if name == NATIVE else store.signal(name, split)
             for name in names
         ]
         self._examples, self._loops = len(store.rows(split)), store.loops

@@ -5,13 +5,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trajdiag.deployment.readout_file import load_readout
-from trajdiag.deployment.saved_readout import Kind
 from trajdiag.errors import StoreError, UnknownNameError
 from trajdiag.latency.config import LatencyConfig
 from trajdiag.latency.rule import LiveRule, live_rule
@@ -19,11 +17,9 @@ from trajdiag.metrics.curve import area, budget_curve
 from trajdiag.metrics.frontier import Frontier, frontier
 from trajdiag.models.base import LoopedModel
 from trajdiag.readout import Readout, absence, list_readouts
-from trajdiag.readout_registry import EXPECTED
+from trajdiag.readout_registry import NO_RULES, deployable
 from trajdiag.scoring.stores import ScoreConfig
 from trajdiag.store.reader import Store
-
-_NO_RULES = f"Hindsight is no rule, nor is {EXPECTED}, which reads the gate at later loops"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +51,7 @@ def choose(store: Store, config: LatencyConfig) -> list[Chosen]:
     known = {
         readout.name: readout
         for readout in list_readouts(store, cache_dir=config.cache_dir, min_depth=config.min_depth)
-        if readout.kind in get_args(Kind) and readout.name != EXPECTED
+        if deployable(readout.kind, readout.name)
     }
     if config.readout is None:
         val = _Val(store)
@@ -73,7 +69,7 @@ def choose(store: Store, config: LatencyConfig) -> list[Chosen]:
                 said=f"of {name}",
             )
         elif name not in known:
-            why = absence(store, name) or _NO_RULES
+            why = absence(store, name) or NO_RULES
             raise UnknownNameError("readout to run live", name, known, why)
         elif given is None:
             chosen = _at_final(known[name], _Val(store))

@@ -8,8 +8,9 @@ from torch import Tensor
 
 from trajdiag.latency.meter import LOGITS, STATES
 from trajdiag.latency.rule import LiveRule
-from trajdiag.latency.rule_memory import RuleMemory, finite, gathered_memory, not_finite
+from trajdiag.latency.rule_memory import RuleMemory, finite, gathered_memory
 from trajdiag.models.ouro import OuroModel
+from trajdiag.store.block import not_finite
 from trajdiag.store.schema import GATE
 
 Name = Callable[[int], str]

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from trajdiag.gates.gate import Gate
-from trajdiag.gates.signal_features import OWN_GATE
 from trajdiag.gates.signal_reader import SignalReader
 from trajdiag.gates.state_reader import StateReader
+from trajdiag.readout_registry import NATIVE
 from trajdiag.signals.prediction import run_length, vote_share
 from trajdiag.signals.registry import SIGNALS
 from trajdiag.signals.tracker import SignalTracker
@@ -154,12 +154,12 @@ class FittedGateMeter:
             return
         assert isinstance(self._reader, SignalReader)
         names = self._reader.names
-        self._signals = SignalMeter([name for name in names if name != OWN_GATE], loops)
-        self._has_own = OWN_GATE in names
+        self._signals = SignalMeter([name for name in names if name != NATIVE], loops)
+        self._has_own = NATIVE in names
         # where each name's value stands among what is kept
-        order = [name for name in names if name != OWN_GATE]
+        order = [name for name in names if name != NATIVE]
         own = self._signals.width
-        self._columns = [own if name == OWN_GATE else order.index(name) for name in names]
+        self._columns = [own if name == NATIVE else order.index(name) for name in names]
         self.reads = self._signals.reads | frozenset([GATE] * self._has_own)
         self.window = self._signals.window
         self.width = self._signals.width + self._has_own + 1

@@ -9,6 +9,7 @@ from torch import Tensor
 from trajdiag.errors import ConfigError
 from trajdiag.extraction.encoder import Encoder
 from trajdiag.models.base import LoopedModel
+from trajdiag.whole_text import is_whole
 
 Prompt = str | Sequence[int] | np.ndarray | Tensor
 
@@ -35,7 +36,7 @@ def prompt_tokens(model: LoopedModel, prompts: Prompt | Iterable[Prompt]) -> lis
     for number, prompt in enumerate(given, 1):
         if isinstance(prompt, str):
             assert encode is not None
-            if any("\ud800" <= character <= "\udfff" for character in prompt):
+            if not is_whole(prompt):
                 raise ConfigError(
                     f"prompt {number} has half a character (a lone surrogate), which no tokenizer "
                     f"reads: {ascii(prompt)[:60]}"

@@ -14,7 +14,7 @@ from trajdiag.gates.released import released_cdf, released_dtype
 from trajdiag.latency.meter import FittedGateMeter, LoopMeter, Meter, OwnGateMeter, SignalMeter
 from trajdiag.models.base import LoopedModel
 from trajdiag.readout import has_released_rule
-from trajdiag.readout_registry import CONTINUATION, EXPECTED, NATIVE, READOUTS, RELEASED
+from trajdiag.readout_registry import CONTINUATION, NATIVE, READOUTS, RELEASED, deployable
 from trajdiag.signals.registry import SIGNALS
 from trajdiag.store.schema import CONTINUATION_GATE, GATE
 
@@ -123,7 +123,7 @@ def _require_live(name: str, model: LoopedModel) -> None:
     if entry is None or (entry.kind == "gate" and name not in SIGNALS):
         known = [n for n, e in READOUTS.items() if e.kind in ("signal", "native", "fixed")]
         raise UnknownNameError("readout to run live", name, known)
-    if entry.kind in ("bound", "oracle") or name == EXPECTED:
+    if not deployable(entry.kind, name):
         why = {"bound": "is a bound", "oracle": "is hindsight"}.get(
             entry.kind, "reads the gate at later loops"
         )

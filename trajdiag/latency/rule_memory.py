@@ -8,12 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trajdiag.errors import NonFiniteError
 from trajdiag.latency.rule import LiveRule
 from trajdiag.models.rows import gathered
 from trajdiag.store.device_copies import at_home
-
-_SPOKEN = {"hidden": "hidden state", "logits": "logits"}
 
 
 @dataclass(kw_only=True)
@@ -81,14 +78,6 @@ def gathered_memory(parts: Sequence[tuple[RuleMemory, Tensor]]) -> RuleMemory:
 def finite(values: Tensor) -> Tensor:
     """bool [example]: whether all numbers of `values` [example, ...] are finite."""
     return values.reshape(len(values), -1).sum(1, dtype=torch.float32).isfinite()
-
-
-def not_finite(reading: str, whose: str, loop: int) -> NonFiniteError:
-    """The error for a reading, by its name, of an example in words."""
-    return NonFiniteError(
-        f"{_SPOKEN.get(reading, 'gate logit')} of {whose} at loop {loop} is NaN or infinite; "
-        "check the model's weights, or compute in another dtype"
-    )
 
 
 def _filled(memory: RuleMemory, name: str, like: Sequence[Tensor]) -> Sequence[Tensor]:

@@ -16,9 +16,10 @@ from trajdiag.latency.meter import LOGITS
 from trajdiag.latency.pool import Pool, Run, gathered_pool, read
 from trajdiag.latency.queue import Queue
 from trajdiag.latency.rule import LiveRule, refuse_continuations
-from trajdiag.latency.rule_memory import finite, not_finite
+from trajdiag.latency.rule_memory import finite
 from trajdiag.models.base import Compacts, LoopedModel
 from trajdiag.models.checked import Checked
+from trajdiag.store.block import not_finite
 from trajdiag.store.device_copies import at_home
 
 DEAD = 1 / 32

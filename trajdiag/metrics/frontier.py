@@ -15,6 +15,9 @@ from trajdiag.metrics.counting_sort import sort_by_high_bytes
 
 NEVER = float("nan")
 """The threshold that no value crosses, so that everything runs to T."""
+TIE = 1e-9
+"""Accuracies and mean depths closer than this are equal: sums of the same outcomes in another
+order."""
 
 _MAGNITUDE = np.uint32(0x7FFFFFFF)
 """All bits of a float32 but its sign."""
@@ -44,7 +47,7 @@ class Frontier:
 
     def least_depth(self, accuracy: float) -> int | None:
         """The shallowest point that reaches `accuracy`; None where none does."""
-        reached = np.flatnonzero(self.accuracy >= accuracy - 1e-9)
+        reached = np.flatnonzero(self.accuracy >= accuracy - TIE)
         return int(reached[-1]) if len(reached) else None
 
     def records(self) -> NDArray[np.int64]:

@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 
 from trajdiag.metrics import curve
 from trajdiag.metrics.bootstrap import Estimate
-
-_TIE = 1e-9
-"""Accuracies closer than this are equal: sums of the same outcomes in another order."""
+from trajdiag.metrics.frontier import TIE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +42,7 @@ class Points:
     def shallowest(self, accuracy: NDArray[np.float64]) -> NDArray[np.int64]:
         """The point of least val depth whose val accuracy reaches `accuracy` [row]; -1 where none
         does. The first point, which no threshold makes, does not count."""
-        reached = self.val_accuracy[:, 1:] >= accuracy[:, None] - _TIE
+        reached = self.val_accuracy[:, 1:] >= accuracy[:, None] - TIE
         depth = np.where(reached, self.val_depth[:, 1:], np.inf)
         found = depth.argmin(axis=1)
         return np.where(reached.any(axis=1), found + 1, -1)
@@ -83,7 +81,7 @@ class Path:
     def reaching(self, accuracy: NDArray[np.float64]) -> "Reached":
         """The mixture of neighbouring vertices of least val depth that has `accuracy` [row] on
         val."""
-        enough = self.val_accuracy >= accuracy[:, None] - _TIE
+        enough = self.val_accuracy >= accuracy[:, None] - TIE
         reached = enough.any(axis=1)
         above = enough.argmax(axis=1)
         below = np.maximum(above - 1, 0)

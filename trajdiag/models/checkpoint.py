@@ -18,9 +18,9 @@ from trajdiag.models.weights import (
     check_tensors,
     read_json,
     weight_files,
-    write_text,
     write_weights,
 )
+from trajdiag.store.durable import write_file
 
 CONFIG = "config.json"
 _HEAD = "lm_head.weight"
@@ -96,7 +96,8 @@ def write_checkpoint(
     if training is not None:
         section["training"] = dict(training)
     content = decoder.config.to_json() | dict(tokens or {}) | {"trajdiag": section}
-    write_text(folder / CONFIG, json.dumps(content, indent=2, sort_keys=True) + "\n")
+    text = json.dumps(content, indent=2, sort_keys=True) + "\n"
+    write_file(folder / CONFIG, text.encode())
 
 
 def ouro_tensors(decoder: OuroDecoder) -> dict[str, Tensor]:

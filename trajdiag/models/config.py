@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from trajdiag.errors import CheckpointError, ConfigError
+from trajdiag.errors import CheckpointError, ConfigError, shown
 from trajdiag.models.config_keys import (
     MOST_LOOPS,
     NEUTRAL,
@@ -14,7 +14,6 @@ from trajdiag.models.config_keys import (
     refuse_other_layers,
     require_positive,
     require_whole,
-    shown,
 )
 
 ModelGate = Literal["none", "linear", "mlp"]

@@ -6,7 +6,7 @@ A key that nobody here knows may ask for other maths, so it is refused unless it
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from trajdiag.errors import CheckpointError, ConfigError
+from trajdiag.errors import CheckpointError, ConfigError, shown
 
 LARGEST = 2**28
 MOST_LOOPS = 4096
@@ -60,12 +60,6 @@ _NEUTRAL_ROPE: dict[str, tuple[Any, ...]] = {
     "partial_rotary_factor": (None, 1),
 }
 _ROPE = {"rope_type", "type", "rope_theta", "original_max_position_embeddings"}
-
-
-def shown(value: Any) -> str:
-    """A value for a message: one line, not long."""
-    text = " ".join(ascii(value).split())
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def require_whole(name: str, value: Any, least: int = 1, most: int = LARGEST) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trajdiag.errors import CheckpointError, ConfigError
+from trajdiag.errors import CheckpointError, ConfigError, shown
 from trajdiag.models.config import DTYPES
 from trajdiag.models.config_keys import (
     MOST_LOOPS,
@@ -16,7 +16,6 @@ from trajdiag.models.config_keys import (
     refuse_other_layers,
     require_positive,
     require_whole,
-    shown,
 )
 
 _NEUTRAL: dict[str, tuple[Any, ...]] = NEUTRAL | {

@@ -4,10 +4,10 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from trajdiag.errors import CheckpointError, ConfigError
+from trajdiag.errors import CheckpointError, ConfigError, shown
 from trajdiag.models.checkpoint import CONFIG
 from trajdiag.models.config import DTYPES
-from trajdiag.models.config_keys import GREATEST, MOST_LOOPS, require_whole, shown
+from trajdiag.models.config_keys import GREATEST, MOST_LOOPS, require_whole
 
 FLOOR = (5, 24)
 """The first version of transformers whose modules these families are known to step rightly."""

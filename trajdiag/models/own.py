@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trajdiag.errors import ConfigError
+from trajdiag.errors import ConfigError, shown
 from trajdiag.foreign import import_class, running
 from trajdiag.models.base import LoopedModel, ModelRecord
-from trajdiag.models.config_keys import MOST_LOOPS, shown
+from trajdiag.models.config_keys import MOST_LOOPS
 from trajdiag.models.weights import WeightsHash
 
 FAMILY = "own"

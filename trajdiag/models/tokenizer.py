@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trajdiag.errors import CheckpointError, ConfigError
+from trajdiag.errors import CheckpointError, ConfigError, shown
 from trajdiag.foreign import running
 from trajdiag.models.base import Tokenizer
-from trajdiag.models.config_keys import shown
 from trajdiag.models.weights import read_json
 
 if TYPE_CHECKING:

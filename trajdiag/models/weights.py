@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from trajdiag.errors import CheckpointError, NonFiniteError
-from trajdiag.store.durable import disk_errors
+from trajdiag.store.durable import replacing, write_file
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -171,14 +171,8 @@ def write_weights(
         weight_map |= dict.fromkeys(shard, file_name)
     total = sum(tensor.nbytes for tensor in tensors.values())
     index = {"metadata": {"total_size": total}, "weight_map": dict(sorted(weight_map.items()))}
-    write_text(folder / INDEX, json.dumps(index, indent=2) + "\n")
+    write_file(folder / INDEX, (json.dumps(index, indent=2) + "\n").encode())
     (folder / SINGLE).unlink(missing_ok=True)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file so that a reader sees the old content or all of the new."""
-    with disk_errors(path), _replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
 
 
 def listed(names: list[str]) -> str:
@@ -250,37 +244,12 @@ def _shards(tensors: Mapping[str, Tensor], most: int | None) -> list[dict[str, T
 
 
 def _save(path: Path, tensors: dict[str, Tensor]) -> None:
-    with disk_errors(path), _replacing(path) as temporary:
+    with replacing(path) as partial:
         try:
-            save_file(tensors, temporary, metadata={"format": "pt"})
+            save_file(tensors, partial, metadata={"format": "pt"})
         except SafetensorError as error:
             of_system = re.search(r"os error ([0-9]+)", str(error))
             if of_system is None:
                 raise
             number = int(of_system[1])
             raise OSError(number, os.strerror(number)) from error
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A temporary file beside `path` that takes its name once it is on disk."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        # The library makes private files; a checkpoint has the mode that the user's umask gives.
-        temporary.touch()
-        mode = temporary.stat().st_mode
-        yield temporary
-        temporary.chmod(mode)
-        _sync(temporary)
-        temporary.replace(path)
-        _sync(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

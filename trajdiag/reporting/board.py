@@ -178,11 +178,10 @@ class Board:
         return [name for name in ranked if name in kept]
 
     def diagnosed(self, store: str, at: str) -> str | None:
-        """The readout whose regret the report leads with: the native gate where the store has one,
-        else its best readout; None where nothing is split."""
-        split = [name for name in self.ranked(store) if (store, at, name) in self.regrets]
-        real = [name for name in split if self.kind(name) not in APART]
-        return next((name for name in real if self.kind(name) == "native"), next(iter(real), None))
+        """The readout under diagnosis, whose regret the report leads with; None where that is not
+        split."""
+        readout = self.stores[store].diagnosed
+        return readout if (store, at, readout) in self.regrets else None
 
     def principals(self, store: str) -> list[str]:
         """The readouts that the first screen compares: the native gate, the best fitted gate, the

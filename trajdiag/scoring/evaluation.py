@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from trajdiag.metrics.attribution import PARTS
 from trajdiag.metrics.bootstrap import Estimate, Resample
 from trajdiag.metrics.difficulty import Bins, means_by_bin, spearman, spearman_of_table
-from trajdiag.metrics.frontier import Frontier, exit_depth, frontier, thin
+from trajdiag.metrics.frontier import TIE, Frontier, exit_depth, frontier, thin
 from trajdiag.metrics.frontier_summary import FrontierError
 from trajdiag.metrics.points import Path, Points
 from trajdiag.readout import Readout
@@ -62,7 +62,7 @@ class Exits:
     def within(self, depth: float) -> NDArray[np.int16]:
         """Exit loops at the deepest point of all whose val depth is at most `depth`; all leave at
         loop 1 where no threshold is that shallow."""
-        point = int(np.searchsorted(-self.val_depth, -(depth + 1e-9)))
+        point = int(np.searchsorted(-self.val_depth, -(depth + TIE)))
         if point == len(self.val_depth):
             return np.ones(len(self.values), dtype=np.int16)
         rule = self.readout.direction, self.readout.first_loop
@@ -342,7 +342,7 @@ def _shares(
     right, too_early = (_picked(x, picked, np.nan) for x in (accuracy, early))
     parts = {"ok": right, "trajectory": never, "early": too_early}
     late = 1.0 - right - never - too_early
-    parts["late"] = np.where(np.abs(late) < 1e-9, 0.0, late)  # what rounding leaves of nothing
+    parts["late"] = np.where(np.abs(late) < TIE, 0.0, late)  # what rounding leaves of nothing
     return np.stack([parts[part] for part in PARTS], axis=1)
 
 

@@ -6,20 +6,19 @@ even sums of floats are the same to the bit.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trajdiag.metrics.bootstrap import Estimate, Resample, summed
+from trajdiag.ray_cluster import Launcher
 from trajdiag.scoring.ray_tasks import run_on_ray
 from trajdiag.scoring.samples import Sample
 
 RANGES = 32
 """Runs of parts, at most: as many tasks can be done at once."""
 
-Launcher = Literal["local", "ray"]
-"""What runs the parts: this process, or Ray."""
 Task = Callable[[Sample, slice], Sequence[Any]]
 """Of a part, and which of the sample's examples it is: results each of which knows how to `+`."""
 Columns = Callable[[Sample], NDArray[np.generic]]

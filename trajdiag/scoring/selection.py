@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from trajdiag.metrics.bootstrap import Estimate
 from trajdiag.metrics.curve import budget_curve
-from trajdiag.metrics.frontier import NEVER, Frontier
+from trajdiag.metrics.frontier import NEVER, TIE, Frontier
 from trajdiag.metrics.quantile_grid import (
     PROBABILITIES,
     hazard_thresholds,
@@ -103,7 +103,7 @@ def _near_grid(found: Frontier, grid: NDArray[np.int64], targets: Targets) -> ND
     """The points of the grid around those that it would choose."""
     kept = []
     for accuracy in targets.accuracies:
-        reached = np.flatnonzero(found.accuracy[grid] >= accuracy - 1e-9)
+        reached = np.flatnonzero(found.accuracy[grid] >= accuracy - TIE)
         last = reached[-1] if len(reached) else int(found.accuracy[grid].argmax())
         kept.append(grid[max(0, last - GRID_NEARBY) : last + GRID_NEARBY + 1])
     return np.concatenate(kept) if kept else np.zeros(0, dtype=np.int64)

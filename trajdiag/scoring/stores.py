@@ -15,12 +15,11 @@ from trajdiag.errors import ConfigError, UnknownNameError, shown
 from trajdiag.metrics.bootstrap import LEFT_OUT, Estimate, Resample, require_resamples
 from trajdiag.names import checked_options, require_type, settle_fields
 from trajdiag.option_kinds import plain
-from trajdiag.ray_cluster import require_ray
+from trajdiag.ray_cluster import Launcher, require_ray
 from trajdiag.readout import FIXED, Readout, absence, bound, list_readouts, oracles
 from trajdiag.results import Results
 from trajdiag.scoring.evaluation import REAL, Resamples, Scored, evaluate
 from trajdiag.scoring.hindsight import evaluate_bound, evaluate_oracle, null_points, rule_points
-from trajdiag.scoring.parts import Launcher
 from trajdiag.scoring.samples import MOST_BINS, MOST_LEVELS, Outcomes, Sample, outcomes
 from trajdiag.scoring.score_rows import rows
 from trajdiag.scoring.selection import Targets

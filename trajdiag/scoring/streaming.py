@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from trajdiag.metrics.difficulty import mean_of_sums, sums_by_bin
 from trajdiag.metrics.frontier_summary import BINS, FrontierSummary, summarise, threshold_grid
+from trajdiag.ray_cluster import Launcher
 from trajdiag.readout import Readout
 from trajdiag.scoring.evaluation import (
     Evaluation,
@@ -21,7 +22,7 @@ from trajdiag.scoring.evaluation import (
     leave,
     operating_point,
 )
-from trajdiag.scoring.parts import RANGES, Launcher, UnitTable, over_parts
+from trajdiag.scoring.parts import RANGES, UnitTable, over_parts
 from trajdiag.scoring.point_sums import PointSums
 from trajdiag.scoring.samples import Outcomes, Sample, of_part
 from trajdiag.scoring.selection import Candidates, Targets, candidates, grid_thresholds

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 from trajdiag.metrics.bootstrap import Estimate
 from trajdiag.metrics.difficulty import Bins, mean_of_sums, sums_by_bin
 from trajdiag.metrics.points import Points
+from trajdiag.ray_cluster import Launcher
 from trajdiag.readout import oracles
 from trajdiag.scoring.evaluation import Resamples
 from trajdiag.scoring.hindsight import policies
-from trajdiag.scoring.parts import Launcher, means_over, over_parts
+from trajdiag.scoring.parts import means_over, over_parts
 from trajdiag.scoring.samples import Outcomes, Sample, of_part
 from trajdiag.store.schema import ACCURACIES
 

@@ -12,8 +12,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-ABSENT = -1e31, -1e29
-"""Logits between are of classes that a row does not have: see `trajdiag.store.schema.PADDED`."""
+from trajdiag.signals.padding import ABSENT
 
 _ALONE = ("entropy", "top1", "logit_margin", "probability_margin")
 """Signals of one loop's probabilities alone, attributes of Prediction."""

@@ -3,7 +3,7 @@
 import difflib
 import os
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from trajdiag.cachedir import STORE_SUFFIX, stores_folder
 from trajdiag.errors import ConfigError, UnknownNameError, shown
 from trajdiag.names import checked_options, require_name, require_type, settle_fields
+from trajdiag.progress import Progress
 from trajdiag.store.arrays_file import open_arrays
 from trajdiag.store.from_arrays import from_arrays
 from trajdiag.store.given_probabilities import GATE_PROBABILITY
@@ -75,7 +76,7 @@ class ImportConfig:
 def import_arrays(
     file: str | os.PathLike[str],
     *,
-    progress: Callable[[str], None] = lambda line: None,
+    progress: Progress = lambda line: None,
     **options: Any,
 ) -> Store:
     """The store of the arrays in `file`: made, or, when it is there already, just opened.

@@ -11,12 +11,12 @@ from torch import Tensor
 from trajdiag.errors import NonFiniteError
 from trajdiag.signals.tracker import SignalTracker
 from trajdiag.store.device_copies import at_home
-from trajdiag.store.schema import SIGNAL, ArraySpec
+from trajdiag.store.schema import CONTINUATION_GATE, GATE, SIGNAL, ArraySpec
 
 _PROOF = {"logits": ("entropy", 1), "hidden": ("hidden_cosine", 2)}
 """Signals that are NaN where any number that they read is NaN or infinite, and the first loop from
 which they read all: they save a pass over what the store keeps most of."""
-_SPOKEN = {"hidden": "hidden state", "gate_logit": "gate logit"}
+_SPOKEN = {"hidden": "hidden state", GATE: "gate logit", CONTINUATION_GATE: "gate logit"}
 
 
 class Block:
@@ -76,10 +76,15 @@ class Block:
             bad = ~torch.isfinite(values.reshape(len(values), -1)).all(1)
             if bool(bad.any()):
                 example = self._ids[int(at[int(bad.nonzero()[0, 0])])]
-                raise NonFiniteError(
-                    f"{_SPOKEN.get(name, name)} of example {example} at loop {loop + 1} is NaN or "
-                    "infinite; check the model's weights, or compute in another dtype"
-                )
+                raise not_finite(name, f"example {example}", loop + 1)
+
+
+def not_finite(name: str, whose: str, loop: int) -> NonFiniteError:
+    """The error for the array `name` of an example, in words, at a loop."""
+    return NonFiniteError(
+        f"{_SPOKEN.get(name, name)} of {whose} at loop {loop} is NaN or infinite; check the "
+        "model's weights, or compute in another dtype"
+    )
 
 
 def _is_proved_finite(

@@ -10,6 +10,7 @@ from trajdiag.names import require_name
 from trajdiag.store import strings
 from trajdiag.store.checksum import array_checksum, crc32c
 from trajdiag.store.schema import COVARIATE, ArraySpec, column_spec
+from trajdiag.whole_text import is_whole
 
 _GREATEST = float(np.finfo(np.float32).max)
 """Of a difficulty, so that no mean of some of them is infinite."""
@@ -39,7 +40,7 @@ class Columns:
             require_name("covariate", name)
         for name, texts in (("id", self.id), ("input", self.input)):
             for text in [] if texts is None or _are_ascii(texts) else texts.tolist():
-                if not isinstance(text, str) or _is_broken(text):
+                if not isinstance(text, str) or not is_whole(text):
                     raise ConfigError(f"{name} must be text, got {ascii(text)[:80]}")
         large = np.flatnonzero(np.abs(self.difficulty) > _GREATEST)
         if len(large):
@@ -100,11 +101,6 @@ def _are_ascii(texts: np.ndarray) -> bool:
         return "".join(texts.tolist()).isascii()
     except TypeError:
         return False
-
-
-def _is_broken(text: str) -> bool:
-    """Whether `text` holds half characters, which no file can keep."""
-    return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def column_chunks(spec: ArraySpec, values: np.ndarray) -> dict[str, bytes]:

@@ -53,6 +53,24 @@ def create_file(path: Path, content: bytes) -> bool:
     return True
 
 
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file for another library to write, which takes the name `path` once it is on disk, with the
+    mode that the user's umask gives."""
+    partial = partial_path(path)
+    with disk_errors(path):
+        try:
+            partial.touch()
+            mode = partial.stat().st_mode
+            yield partial
+            partial.chmod(mode)  # libraries make private files
+            _sync(partial, os.O_RDONLY)
+            partial.replace(path)
+            sync_folder(path.parent)
+        finally:
+            partial.unlink(missing_ok=True)
+
+
 def _write_together(contents: Mapping[Path, bytes | memoryview]) -> None:
     partial = {path: partial_path(path) for path in contents}
     descriptors: dict[Path, int] = {}
@@ -99,7 +117,11 @@ def append(descriptor: int, content: bytes) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make the names in `folder` durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)
     finally:

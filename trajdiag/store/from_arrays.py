@@ -41,6 +41,7 @@ from trajdiag.store.schema import (
 )
 from trajdiag.store.versions import software_versions
 from trajdiag.store.writer import StoreWriter
+from trajdiag.whole_text import is_whole
 
 
 def from_arrays(
@@ -168,7 +169,7 @@ def _class_names(given: Any, classes: int) -> list[str]:
         if not isinstance(text, str):
             raise ConfigError(f"class_names must be {classes} texts, got {shown(text)}")
     for number, text in enumerate(texts):
-        if text != _writable(text) or "\0" in text:
+        if not is_whole(text) or "\0" in text:
             raise ConfigError(f"class_names must be text, got {shown(text)} for class {number}")
     names = [str(text) for text in texts]
     repeated = [name for name, count in Counter(names).items() if count > 1]

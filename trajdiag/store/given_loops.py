@@ -3,7 +3,7 @@ be larger than memory."""
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,8 +11,10 @@ import torch
 from torch import Tensor
 
 from trajdiag.errors import ConfigError, NonFiniteError
+from trajdiag.progress import Progress
+from trajdiag.signals.padding import PADDED
 from trajdiag.store.given_probabilities import GATE_PROBABILITY, Suspicion, logit
-from trajdiag.store.schema import GATE, PADDED
+from trajdiag.store.schema import GATE
 
 DIMENSIONS = {
     "hidden": ("example", "loop", "d_model"),
@@ -203,7 +205,7 @@ def _transposed(name: str, shape: Sequence[int], found: Sequence[str], reason: s
     )
 
 
-def digest(given: Sequence[GivenLoops], progress: Callable[[str], None]) -> str:
+def digest(given: Sequence[GivenLoops], progress: Progress) -> str:
     """SHA-256 over dtypes, shapes and bytes as they are stored: what stands for the model's
     identity.
 

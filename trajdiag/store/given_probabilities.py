@@ -5,7 +5,8 @@ import torch
 from torch import Tensor
 
 from trajdiag.errors import ConfigError
-from trajdiag.store.schema import GATE, PADDED
+from trajdiag.signals.padding import PADDED
+from trajdiag.store.schema import GATE
 
 GATE_PROBABILITY = "gate_probability"
 """The gate's hazard itself, kept as its logit."""

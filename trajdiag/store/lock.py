@@ -20,12 +20,13 @@ from typing import Any
 from trajdiag.errors import BusyError, StoreError
 from trajdiag.store.durable import disk_errors
 from trajdiag.store.folder import Folder
+from trajdiag.store.journal import JOURNAL
 from trajdiag.store.local_folder import LocalFolder
 from trajdiag.store.partial import host_name, is_alive
 from trajdiag.store.schema import GROUP
 from trajdiag.store.shard import Shard
 
-_LOCKS, _SUFFIX = "journal/", ".lock"
+_SUFFIX = ".lock"
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 """What file systems without the kernel's locks answer."""
 BEAT = 5.0
@@ -43,7 +44,7 @@ class Lock:
     def __init__(self, folder: Folder, shard: Shard) -> None:
         """Raises BusyError where a living process holds this shard, or one with common blocks."""
         self._folder, self._shard = folder, shard
-        self._key = f"{_LOCKS}{shard.name}{_SUFFIX}"
+        self._key = f"{JOURNAL}{shard.name}{_SUFFIX}"
         self._beats, self._stop = 0, threading.Event()
         self._beating = threading.Lock()
         self._id = secrets.token_hex(8)
@@ -217,7 +218,7 @@ class Lock:
 
 def is_lock(key: str) -> bool:
     """Whether a file of a store is a lock."""
-    return key.startswith(_LOCKS) and key.endswith(_SUFFIX)
+    return key.startswith(JOURNAL) and key.endswith(_SUFFIX)
 
 
 def remove_dead_locks(folder: Folder) -> None:
@@ -268,7 +269,7 @@ def _is_at(path: Path, descriptor: int) -> bool:
 
 def _shard_of(key: str) -> Shard | None:
     """The shard whose lock a file is."""
-    name = key.removeprefix(_LOCKS).removesuffix(_SUFFIX)
+    name = key.removeprefix(JOURNAL).removesuffix(_SUFFIX)
     return Shard.named(name) if is_lock(key) else None
 
 

@@ -17,6 +17,7 @@ from trajdiag.errors import ConfigError
 
 SCHEMA_VERSION = 1
 SPLITS = ("fit", "val", "test")
+"""Gates are fitted on `fit`, thresholds chosen on `val`, everything reported on `test`."""
 
 CHUNK_BYTES = 16 * 2**20
 """No chunk file of the big arrays is larger (unless one example is)."""
@@ -49,10 +50,6 @@ TOKENS = "target/tokens.json"
 an array's folder, since Zarr warns of files that it does not know in a group's."""
 
 VOCABULARY_STATISTICS = ("log_sum_exp", "entropy", "target_log_probability")
-
-PADDED = -1e30
-"""The logit of a class that an example does not have. Its probability is exactly 0 and its change
-from loop to loop too, so that no signal sees it."""
 
 GROUPS = (SIGNAL, COVARIATE, SCORE, VOCABULARY)
 """What stands before the names of the arrays that lie in groups."""

@@ -5,11 +5,11 @@ They decide no number: a store without them is as good, and calls its classes by
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from trajdiag.errors import StoreError
 from trajdiag.store.record import REPAIR
 from trajdiag.store.schema import TOKENS
+from trajdiag.whole_text import is_whole
 
 
 def save_tokens(texts: Sequence[str]) -> bytes:
@@ -25,16 +25,8 @@ def load_tokens(content: bytes, *, store: str, classes: int) -> tuple[str, ...]:
         texts = json.loads(content)
     except (ValueError, RecursionError):
         texts = []
-    whole = isinstance(texts, list) and len(texts) == classes
-    if not whole or not _are_writable(texts):
+    of_all = isinstance(texts, list) and len(texts) == classes
+    are_texts = of_all and all(isinstance(text, str) for text in texts)
+    if not are_texts or not is_whole("".join(texts)):
         raise StoreError(f"{TOKENS} of store {store} is damaged; {REPAIR}")
     return tuple(texts)
-
-
-def _are_writable(texts: list[Any]) -> bool:
-    """Whether all are text and without half characters, which no report can keep."""
-    try:
-        "".join(texts).encode()
-    except (TypeError, UnicodeEncodeError):
-        return False
-    return True

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from trajdiag.tasks.base import SPLITS
+from trajdiag.store.schema import SPLITS
 from trajdiag.tasks.options import require, require_range, require_splits
 from trajdiag.tasks.questions import Question, Scoring, Style
 from trajdiag.tasks.splits import shares

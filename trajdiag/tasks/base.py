@@ -6,9 +6,6 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-SPLITS = ("fit", "val", "test")
-"""Gates are fitted on `fit`, thresholds chosen on `val`, everything reported on `test`."""
-
 IGNORE = -1
 """A training label that asks for nothing at its position."""
 

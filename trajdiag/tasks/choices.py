@@ -6,12 +6,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, get_args
 
-from trajdiag.errors import ConfigError
-from trajdiag.tasks.base import SPLITS
 from trajdiag.tasks.group_splits import draw_by_group
 from trajdiag.tasks.options import name_with, require
 from trajdiag.tasks.questions import Question, Scoring, Style
-from trajdiag.tasks.records import Record, RecordFile, given_splits, read_records, require_unique
+from trajdiag.tasks.records import (
+    Record,
+    RecordFile,
+    by_split,
+    given_splits,
+    read_records,
+    require_unique,
+)
 
 LETTERS = string.ascii_uppercase
 
@@ -109,17 +114,7 @@ class Choices:
         splits = given_splits(records) or draw_by_group(
             [f"id {q.id}" if q.group is None else f"group {q.group}" for q in questions], self.seed
         )
-        if "test" not in splits:
-            raise ConfigError(
-                f"{self.path} has no record in split test, on which results are told; it has "
-                f"{', '.join(dict.fromkeys(splits)) or 'none'}: add some with split test, or leave "
-                "split out of all"
-            )
-        return {
-            split: [q for q, of in zip(questions, splits, strict=True) if of == split]
-            for split in SPLITS
-            if split in splits
-        }
+        return by_split(self.path, questions, splits)
 
     def _question(self, record: Record) -> Question:
         choices, answer = _choices(record)

@@ -4,11 +4,11 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from trajdiag.errors import ConfigError
+from trajdiag.errors import ConfigError, shown
 from trajdiag.foreign import running
 from trajdiag.tasks.base import Task
 from trajdiag.tasks.questions import DocumentTask, NamedTask, QuestionTask
-from trajdiag.tasks.records import is_whole
+from trajdiag.whole_text import is_whole
 
 AnyTask = Task | QuestionTask | DocumentTask
 
@@ -68,16 +68,6 @@ def require_class_names(task: Task | QuestionTask, classes: int) -> None:
             f"task {task.name}: class_names must be a tuple of {classes} texts, or None, not "
             f"{shown(names)}"
         )
-
-
-def shown(value: object) -> str:
-    """What came, on one line and not too long."""
-    try:
-        # a numpy text is shown as any other
-        text = repr(str(value) if isinstance(value, str) else value)
-        return " ".join(text.split())[:60]
-    except ValueError:  # an integer of thousands of digits
-        return f"an {type(value).__name__} too long to show"
 
 
 def named(value: object) -> str:

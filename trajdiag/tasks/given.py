@@ -8,14 +8,14 @@ from typing import NoReturn, TypeVar, get_args
 
 import numpy as np
 
-from trajdiag.errors import ConfigError
+from trajdiag.errors import ConfigError, shown
 from trajdiag.foreign import running
 from trajdiag.names import require_name
-from trajdiag.tasks.base import SPLITS
-from trajdiag.tasks.foreign import named, require_class_names, require_task, shown
+from trajdiag.store.schema import SPLITS
+from trajdiag.tasks.foreign import named, require_class_names, require_task
 from trajdiag.tasks.harness import Harness
 from trajdiag.tasks.questions import Document, DocumentTask, Question, QuestionTask, Scoring, Style
-from trajdiag.tasks.records import is_whole
+from trajdiag.whole_text import is_whole
 
 Item = TypeVar("Item", Question, Document)
 

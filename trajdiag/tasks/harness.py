@@ -9,7 +9,7 @@ from typing import Any, get_args
 import numpy as np
 
 from trajdiag.errors import ConfigError
-from trajdiag.tasks.base import SPLITS
+from trajdiag.store.schema import SPLITS
 from trajdiag.tasks.harness_loading import in_lm_evals_way, load
 from trajdiag.tasks.harness_posing import Posing
 from trajdiag.tasks.options import name_with, require

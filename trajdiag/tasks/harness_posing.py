@@ -8,7 +8,7 @@ from typing import Any
 from trajdiag.errors import ConfigError
 from trajdiag.foreign import running
 from trajdiag.tasks.questions import Question
-from trajdiag.tasks.records import is_whole
+from trajdiag.whole_text import is_whole
 
 FEWSHOT_SEED = 1234
 """What lm-eval draws few-shot examples with unless told otherwise."""

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from trajdiag.tasks.base import IGNORE, SPLITS, Examples, TrainingGroup
+from trajdiag.store.schema import SPLITS
+from trajdiag.tasks.base import IGNORE, Examples, TrainingGroup
 from trajdiag.tasks.options import require, require_range, require_splits
 from trajdiag.tasks.splits import (
     Bin,

@@ -3,13 +3,16 @@
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from trajdiag.errors import ConfigError
-from trajdiag.tasks.base import SPLITS
+from trajdiag.store.schema import SPLITS
+from trajdiag.whole_text import is_whole
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,15 +78,6 @@ class RecordFile:
     sha256: str = field(repr=False)
     """Of the file's bytes."""
     records: list[Record] = field(repr=False)
-
-
-def is_whole(text: str) -> bool:
-    """Whether `text` has no half characters, which no encoding has bytes for."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 _SHOWN = 5
@@ -162,6 +156,23 @@ def given_splits(records: list[Record]) -> list[str] | None:
         if split is not None:
             found.append(split)
     return found or None
+
+
+def by_split(path: str, items: Iterable[T], splits: Sequence[str]) -> dict[str, list[T]]:
+    """The items of the file `path`, each of the split in its place, by split.
+
+    Raises ConfigError where none is in split test.
+    """
+    if "test" not in splits:
+        raise ConfigError(
+            f"{path} has no record in split test, on which results are told; it has "
+            f"{', '.join(dict.fromkeys(splits)) or 'none'}: add some with split test, or leave "
+            "split out of all"
+        )
+    found: dict[str, list[T]] = {split: [] for split in SPLITS if split in splits}
+    for item, split in zip(items, splits, strict=True):
+        found[split].append(item)
+    return found
 
 
 def _jsonl(path: str, data: bytes) -> list[Record]:

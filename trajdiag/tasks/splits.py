@@ -6,7 +6,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from trajdiag.tasks.base import SPLITS, Examples
+from trajdiag.store.schema import SPLITS
+from trajdiag.tasks.base import Examples
 
 AMPLE = 10
 """A bin with this many times more distinct inputs than are drawn is kept free of repeats across

@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from trajdiag.errors import ConfigError
-from trajdiag.tasks.base import SPLITS
 from trajdiag.tasks.group_splits import draw_by_group
 from trajdiag.tasks.options import name_with, require
 from trajdiag.tasks.questions import Document
 from trajdiag.tasks.records import (
+    by_split,
     decoded,
     given_splits,
     read_bytes,
@@ -95,18 +94,7 @@ class Text:
         is_records = self.path.lower().endswith(RECORDS)
         sha256, documents, splits = self._records() if is_records else self._paragraphs()
         splits = splits or draw_by_group([document.id for document in documents], self.seed)
-        if "test" not in splits:
-            raise ConfigError(
-                f"{self.path} has no record in split test, on which results are told; it has "
-                f"{', '.join(dict.fromkeys(splits)) or 'none'}: add some with split test, or leave "
-                "split out of all"
-            )
-        by_split = {
-            split: [d for d, of in zip(documents, splits, strict=True) if of == split]
-            for split in SPLITS
-            if split in splits
-        }
-        return sha256, by_split
+        return sha256, by_split(self.path, documents, splits)
 
     def _records(self) -> tuple[str, list[Document], list[str] | None]:
         file = read_records(self.path)

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 from trajdiag.errors import ConfigError, UnknownNameError, shown
 from trajdiag.gates.halting import PRIORS, PriorKind
 from trajdiag.gates.network import GATE_KINDS, GateKind
+from trajdiag.models.config_keys import MOST_LOOPS
 from trajdiag.names import checked_options, require_type, settle_fields
 from trajdiag.training.objectives import OBJECTIVES, ObjectiveKind
 
@@ -169,7 +170,7 @@ class TrainConfig:
 _MOST_STEPS = 2**53
 _WIDEST = 2**28
 _MOST = {
-    **dict.fromkeys(("loops", "layers"), 4096),
+    **dict.fromkeys(("loops", "layers"), MOST_LOOPS),
     **dict.fromkeys(("d_model", "heads", "feed_forward", "batch"), _WIDEST),
     **dict.fromkeys(("steps", "save_every", "report_every"), _MOST_STEPS),
     "threads": 1024,

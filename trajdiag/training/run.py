@@ -1,7 +1,6 @@
 """One training under way: weights, optimiser and curriculum, stepped, saved and taken up again."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from torch import Tensor
 from trajdiag.errors import CheckpointError, ConfigError, NonFiniteError
 from trajdiag.models.config import OuroConfig
 from trajdiag.models.registry import create_model
+from trajdiag.store.durable import write_file
 from trajdiag.tasks.base import TrainableTask
 from trajdiag.training.batch import TrainingBatch, pack
 from trajdiag.training.config import TrainConfig
@@ -86,7 +86,8 @@ class TrainingRun:
         self._count(logits, batch)
 
     def save(self, path: Path, identity: dict[str, Any]) -> None:
-        """Write all that `load` needs, on disk before the file bears its name."""
+        """Write all that `load` needs, on disk before the file bears its name. Raises
+        OutOfSpaceError where the disk is full, StoreError where it cannot be written."""
         tensors = {"accuracy": self.accuracy}
         for name, parameter in self.decoder.named_parameters():
             moments = self._optimiser.state[parameter]
@@ -94,16 +95,8 @@ class TrainingRun:
             tensors[f"exp_avg/{name}"] = moments["exp_avg"]
             tensors[f"exp_avg_sq/{name}"] = moments["exp_avg_sq"]
         progress = {"identity": identity, "step": self.step, "level": self.curriculum.level}
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         on_cpu = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
-        try:
-            with temporary.open("wb") as file:
-                file.write(serialized(on_cpu, {"progress": json.dumps(progress)}))
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_file(path, serialized(on_cpu, {"progress": json.dumps(progress)}))
 
     def load(self, path: Path) -> None:
         """Go on where `save` left. Raises CheckpointError where the file is not of this run's

@@ -1,7 +1,6 @@
 """`trajdiag train`: from a configuration to a checkpoint, through kills and re-runs."""
 
 import json
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -25,12 +24,7 @@ STATE = "training.safetensors"
 """The file that a killed training goes on from; gone once the checkpoint is complete."""
 
 
-def to_stderr(line: str) -> None:
-    """Print one line of progress."""
-    print(line, file=sys.stderr, flush=True)
-
-
-def train(config: TrainConfig, progress: Progress = to_stderr) -> Path:
+def train(config: TrainConfig, progress: Progress = lambda line: None) -> Path:
     """Train a looped model on a synthetic task; gives the checkpoint's folder, in Ouro's format.
 
     Run again after a kill it goes on from the last saved state, to the same weights (bit for bit on

@@ -18,6 +18,12 @@ def shown(value: object) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
+def meant_share(value: float) -> str:
+    """Where a share was wanted and `value` can only be percent: the question that ends a
+    message; else nothing."""
+    return f"; did you mean {value / 100:g}?" if 1 < value <= 100 else ""
+
+
 class TrajdiagError(Exception):
     """Base of every error that is the user's to fix. The command line prints it and exits 1."""
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from trajdiag.bound.rules import Rule
-from trajdiag.errors import ConfigError, UnknownNameError, shown
+from trajdiag.errors import ConfigError, UnknownNameError, meant_share, shown
 from trajdiag.metrics.bootstrap import LEFT_OUT, Estimate, Resample, require_resamples
 from trajdiag.names import checked_options, require_type, settle_fields
 from trajdiag.option_kinds import plain
@@ -71,9 +71,15 @@ class EvaluationConfig:
         settle_fields(self)
         require_resamples(self.n_resamples, self.confidence, self.seed)
         if not 0 <= self.slack < 1:
-            raise ConfigError(f"slack must be a share from 0 to below 1, got {self.slack}")
-        if not all(0 < target <= 1 for target in self.targets):
-            raise ConfigError(f"targets must be shares above 0, up to 1, got {shown(self.targets)}")
+            raise ConfigError(
+                f"slack must be a share from 0 to below 1, got {self.slack}{meant_share(self.slack)}"
+            )
+        for target in self.targets:
+            if not 0 < target <= 1:
+                raise ConfigError(
+                    f"targets must be shares above 0, up to 1, got {shown(target)}"
+                    f"{meant_share(target)}"
+                )
         if not self.memory > 0:
             raise ConfigError(f"memory must be above 0 GiB, got {self.memory}")
         if self.intervals not in ("percentile", "bca"):

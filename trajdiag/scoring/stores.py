@@ -72,7 +72,8 @@ class EvaluationConfig:
         require_resamples(self.n_resamples, self.confidence, self.seed)
         if not 0 <= self.slack < 1:
             raise ConfigError(
-                f"slack must be a share from 0 to below 1, got {self.slack}{meant_share(self.slack)}"
+                f"slack must be a share from 0 to below 1, got {self.slack}"
+                f"{meant_share(self.slack)}"
             )
         for target in self.targets:
             if not 0 < target <= 1:
@@ -348,14 +349,17 @@ def _require_known(
     names = {readout.name for of_store in readouts for readout in of_store}
     for name in config.readouts or ():
         if name not in names:
-            raise UnknownNameError("readout", name, names, _why_absent(stores, name))
+            raise UnknownNameError("readout", name, names, _why_absent(stores, name, config))
     rules = names - {readout.name for readout in oracles()}
     for name in config.threshold:
         if name not in rules:
-            why = _why_absent(stores, name) or "A threshold is for a rule, which hindsight is not"
+            why = (
+                _why_absent(stores, name, config)
+                or "A threshold is for a rule, which hindsight is not"
+            )
             raise UnknownNameError("readout", name, rules, why)
 
 
-def _why_absent(stores: Sequence[Store], name: str) -> str:
+def _why_absent(stores: Sequence[Store], name: str, config: EvaluationConfig) -> str:
     """Why the store lacks the readout, where there is one."""
-    return (absence(stores[0], name) or "") if len(stores) == 1 else ""
+    return (absence(stores[0], name, config.cache_dir) or "") if len(stores) == 1 else ""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trajdiag.cachedir import reports_folder
+from trajdiag.cachedir import cache_option, reports_folder
 from trajdiag.diagnosis.checks import Check, failures, parse_check, quantities, require_known
 from trajdiag.diagnosis.diagnosing import DiagnoseConfig, diagnose, with_swap
 from trajdiag.errors import CheckError, UsageError
@@ -114,7 +114,7 @@ def _latency(
             progress(
                 f"left out, since it was measured on another store named {store.name} or cannot be "
                 f"read: latency of {', '.join(stale)}; measure it again with `trajdiag latency "
-                f"{store.name} --readout {stale[0]}`"
+                f"{store.name} --readout {stale[0]}{cache_option(cache_dir)}`"
             )
     return found
 

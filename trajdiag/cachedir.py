@@ -4,6 +4,7 @@ found."""
 import json
 import math
 import os
+import shlex
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,17 @@ def _bytes(text: str) -> float:
         return len(text.encode())
     except UnicodeEncodeError:
         return math.inf
+
+
+def cache_option(cache_dir: str | os.PathLike[str] | None) -> str:
+    """What a command must end in to find this cache: nothing where it is the usual one."""
+    return "" if cache_dir is None else f" --cache-dir {shlex.quote(os.fspath(cache_dir))}"
+
+
+def no_folder(name: str) -> str:
+    """That no folder is there, where a name that nothing bears is a path; else nothing."""
+    is_path = os.sep in name or name.startswith((".", "~")) or name.endswith(STORE_SUFFIX)
+    return ": there is no such folder" if is_path else ""
 
 
 def stores_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
@@ -144,7 +156,8 @@ def find_store(
         if not stores:
             raise StoreError(
                 f"no complete store in {stores_folder(cache_dir)}; make one with "
-                "`trajdiag extract --model mano-fixed-geometric`, or name a store"
+                f"`trajdiag extract --model mano-fixed-geometric{cache_option(cache_dir)}`, or "
+                "name a store"
             )
         return stores[0]
     if not isinstance(store, str | os.PathLike) or not isinstance(os.fspath(store), str):
@@ -159,7 +172,8 @@ def find_store(
                 return path
             if path.parent == Path() and named.is_dir():
                 return named
-    raise UnknownNameError("store", str(store), [store_name(p) for p in complete_stores(cache_dir)])
+    existing = [store_name(p) for p in complete_stores(cache_dir)]
+    raise UnknownNameError("store", str(store), existing, missing=no_folder(str(store)))
 
 
 def store_record(path: Path) -> dict[str, Any] | None:

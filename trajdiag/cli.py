@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, CycloptsError, Parameter, UnknownCommandError, convert
 
 from trajdiag import __version__
+from trajdiag.commands.misread import said_of_misread, whole_number
 from trajdiag.errors import TrajdiagError, UsageError
 
 
@@ -28,7 +29,7 @@ def _convert(kind: Any, tokens: Any) -> Any:
     if kind in (int, int | None):
         for token in tokens:
             if "." in token.value and not float(token.value).is_integer():
-                raise ValueError(f"must be a whole number, not {token.value}")
+                raise ValueError(whole_number(token.value))
     return convert(kind, tokens)
 
 
@@ -112,11 +113,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UnknownCommandError:
         # The library's own message would import every verb to suggest one.
         verbs = [name for name in app if not name.startswith("-")]
+        if tokens[0].startswith("-"):
+            return _fail(
+                f"options come after a command, as in trajdiag score {tokens[0]} ...; the commands "
+                f"are {', '.join(verbs)}",
+                2,
+            )
         close = difflib.get_close_matches(tokens[0], verbs, 1)
         meant = f", did you mean {close[0]}?" if close else ";"
         return _fail(f"unknown command {tokens[0]!r}{meant} the commands are {', '.join(verbs)}", 2)
     except CycloptsError as error:
-        return _fail(f"{error} (see trajdiag {tokens[0]} --help)", 2)
+        return _fail(said_of_misread(error, tokens[0]), 2)
     except UsageError as error:
         return _fail(str(error), 2)
     except TrajdiagError as error:

@@ -18,28 +18,37 @@ def shown(value: object) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
+def meant_share(value: float) -> str:
+    """Where a share was wanted and `value` can only be percent: the question that ends a
+    message; else nothing."""
+    return f"; did you mean {value / 100:g}?" if 1 < value <= 100 else ""
+
+
 class TrajdiagError(Exception):
     """Base of every error that is the user's to fix. The command line prints it and exits 1."""
 
 
 class UnknownNameError(TrajdiagError):
-    """A name that nothing bears; the message lists the names that exist."""
+    """A name that nothing bears; the message lists the names that exist. Where it is a path,
+    `missing` says what is not there."""
 
-    def __init__(self, kind: str, name: str, existing: Iterable[str], hint: str = "") -> None:
+    def __init__(
+        self, kind: str, name: str, existing: Iterable[str], hint: str = "", missing: str = ""
+    ) -> None:
         names = sorted(existing)
         close = (
             difflib.get_close_matches(name, names, 1, cutoff=0.8) if isinstance(name, str) else ()
         )
         super().__init__(
-            f"unknown {kind} {shown(name)}"
+            f"unknown {kind} {shown(name)}{missing}"
             + (f", did you mean {close[0]}?" if close else ";")
             + f" existing: {', '.join(names) or 'none'}"
             + (f". {hint}" if hint else "")
         )
         self.kind = kind
-        self._given = kind, name, names, hint
+        self._given = kind, name, names, hint, missing
 
-    def __reduce__(self) -> tuple[type["UnknownNameError"], tuple[str, str, list[str], str]]:
+    def __reduce__(self) -> tuple[type["UnknownNameError"], tuple[str, str, list[str], str, str]]:
         return type(self), self._given  # else a process that raises it could not tell another
 
 

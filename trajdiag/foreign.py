@@ -1,16 +1,21 @@
 """A user's own code, named as package.module:Class: found, and run so that errors are one line."""
 
 import importlib
+import os
 import sys
 import sysconfig
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
 from trajdiag.errors import ConfigError, TrajdiagError, UnknownNameError
 
 _INSTALLED = tuple({sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")})
+
+
+_HERE = f"{Path(__file__).parent}{os.sep}"
 
 
 @contextmanager
@@ -22,9 +27,10 @@ def running(what: str, passing: tuple[type[BaseException], ...] = ()) -> Iterato
     except (TrajdiagError, OSError, MemoryError, *passing):
         raise
     except (Exception, SystemExit) as error:
+        place = _place(error)
         raise ConfigError(
-            f"{what} failed: {type(error).__name__}: {' '.join(str(error).split())} "
-            f"({_place(error)})"
+            f"{what} failed: {type(error).__name__}: {' '.join(str(error).split())}"
+            + (f" ({place})" if place else "")
         ) from error
 
 
@@ -45,7 +51,7 @@ def import_class(kind: str, name: str) -> type:
         sys.path.insert(0, here)
     try:
         with running(f"{kind} {name}: importing {module_name}"):
-            module = importlib.import_module(module_name)
+            module = _imported(kind, name, module_name, here)
     finally:
         if added:
             sys.path.remove(here)
@@ -60,11 +66,28 @@ def import_class(kind: str, name: str) -> type:
     return found
 
 
+def _imported(kind: str, name: str, module: str, here: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise  # of what that code imports
+        raise ConfigError(
+            f"{kind} {name}: there is no module {error.name}, neither in {here} nor among the "
+            "installed packages; run in the folder that holds it, or name that in PYTHONPATH"
+        ) from error
+
+
 def _place(error: BaseException) -> str:
-    """file:line of the innermost frame in code that is nobody's library, where there is one."""
-    frames = list(traceback.extract_tb(error.__traceback__))
+    """file:line of the innermost frame in code that is nobody's library, where there is one; empty
+    where all of it is this package's."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(_HERE)
+    ]
     own = [
         f for f in frames if Path(f.filename).is_file() and not f.filename.startswith(_INSTALLED)
     ]
-    place = (own or frames)[-1]
-    return f"{Path(place.filename).name}:{place.lineno}"
+    place = next(reversed(own or frames), None)
+    return "" if place is None else f"{Path(place.filename).name}:{place.lineno}"

@@ -8,6 +8,7 @@ bound, and the oracles, which know the targets. `trajdiag.readout_registry` says
 
 import dataclasses
 import os
+import shlex
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from trajdiag.cachedir import gates_folder
+from trajdiag.cachedir import cache_option, gates_folder, no_folder
 from trajdiag.errors import ConfigError, TrajdiagWarning, UnknownNameError
 from trajdiag.gates.gate import Gate, load_gate, read_gate
 from trajdiag.gates.halting import cumulative_hazard
@@ -150,7 +151,8 @@ def fitted_gates(store: Store, cache_dir: str | os.PathLike[str] | None = None) 
         warnings.warn(
             f"left out, since fitted on another store named {store.name}: "
             f"gate{'s' * (len(stale) > 1)} {', '.join(stale)}; fit here again with "
-            f"`trajdiag fit-gate {store.location} --overwrite`",
+            f"`trajdiag fit-gate {shlex.quote(store.location)} --overwrite"
+            f"{cache_option(cache_dir)}`",
             TrajdiagWarning,
             stacklevel=2,
         )
@@ -170,7 +172,13 @@ def _gates(
             continue
         path = existing.get(str(gate), Path(gate))
         if not path.is_dir():
-            raise UnknownNameError(f"gate of store {store.name}:", str(gate), existing)
+            raise UnknownNameError(
+                f"gate of store {store.name}:",
+                str(gate),
+                existing,
+                f"{_fit_one(store, cache_dir)} fits one",
+                missing=no_folder(str(gate)),
+            )
         found.append((path.name, load_gate(path, store)))
     return found
 
@@ -226,13 +234,17 @@ def _native_names(store: Store) -> list[str]:
     return [NATIVE] + [RELEASED] * released + [CONTINUATION] * by_continuation + [EXPECTED]
 
 
-def absence(store: Store, name: str) -> str | None:
+def _fit_one(store: Store, cache_dir: str | os.PathLike[str] | None) -> str:
+    """The command that fits a gate on `store`, into this cache."""
+    return f"`trajdiag fit-gate {shlex.quote(store.location)}{cache_option(cache_dir)}`"
+
+
+def absence(store: Store, name: str, cache_dir: str | os.PathLike[str] | None = None) -> str | None:
     """Why `store` lacks the readout `name`, as a sentence; None where nothing is known of it."""
     entry, model = READOUTS.get(name), store.record.model
     if entry is None:
         return (
-            f"Gates that are fitted on {store.name} are readouts too: `trajdiag fit-gate "
-            f"{store.location}`"
+            f"Gates that are fitted on {store.name} are readouts too: {_fit_one(store, cache_dir)}"
         )
     if entry.kind in ("native", "variant") and not store.has_gate:
         return f"{name} reads the model's own gate, and {model['name']} has none"

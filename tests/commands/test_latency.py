@@ -113,7 +113,7 @@ def test_a_readout_file_brings_its_threshold(home):
 def test_what_cannot_be_run_is_refused_in_one_line(home, capsys):
     code, out, err = run(capsys, home, "--readout", "oracle")
     assert (code, out) == (1, "") and "unknown readout to run live" in err
-    with pytest.raises(ConfigError, match="1 readouts and 2 thresholds"):
+    with pytest.raises(ConfigError, match="got 1 readout and 2 thresholds"):
         trajdiag.measure_latency("x", "entropy", [0.1, 0.2])
     with pytest.raises(UnknownNameError, match="entropi"):
         trajdiag.measure_latency("mano-joint-linear", "entropi", cache_dir=str(home))

@@ -39,6 +39,7 @@ def failed(results, text: str) -> list[str]:
             "accuracy@loop=2 > 0.5",
             Check(quantity="accuracy@loop=2", sign=">", limit=0.5),
         ),
+        ("native gate:depth > 1", Check(readout="native", quantity="depth", sign=">", limit=1.0)),
         ("k=3:depth<2", Check(readout="k=3", quantity="depth", sign="<", limit=2.0)),
         ('"my gate": depth > 2', Check(readout="my gate", quantity="depth", sign=">", limit=2.0)),
         ("'my gate':depth > 2", Check(readout="my gate", quantity="depth", sign=">", limit=2.0)),
@@ -153,7 +154,7 @@ def test_names_are_known_before_there_are_results(results):
     with pytest.raises(UsageError, match="unknown quantity 'depth@97', did you mean depth@9") as e:
         require_known([parse_check("entropy:depth@97 > 1")], names, known)
     assert len(str(e.value)) < 300
-    with pytest.raises(UsageError, match="unknown readout 'my gate'; `trajdiag score --csv`"):
+    with pytest.raises(UsageError, match=r"unknown readout 'my gate'; existing: .*entropy, "):
         require_known([parse_check("'my gate':depth > 1")], names, known)
 
 

@@ -190,8 +190,20 @@ def test_a_reference_of_another_task_is_refused(tmp_path, monkeypatch):
     for alike in ("comparable", "kindred"):
         monkeypatch.setattr(f"trajdiag.diagnosis.diagnosing.{alike}", lambda store: store.name)
     assert diagnose([fixed, joint], **QUICK).config["references"] == {}
-    with pytest.raises(ConfigError, match="reference joint shares its task with none"):
-        diagnose(fixed, reference=joint, **QUICK)
+    monkeypatch.setattr(
+        "trajdiag.diagnosis.diagnosing.fit_rules", lambda *_, **__: pytest.fail("fit")
+    )
+    home = tmp_path / "cache"
+    with pytest.raises(ConfigError, match=r"joint shares its task with none .* extract one of"):
+        diagnose(fixed, reference=joint, cache_dir=str(home), **QUICK)
+    (home / "stores").mkdir(parents=True)
+    for name in ("fixed", "third"):
+        store(home / "stores" / f"{name}.zarr", need())
+    monkeypatch.setattr(
+        "trajdiag.diagnosis.diagnosing.kindred", lambda store: store.name.replace("third", "fixed")
+    )
+    with pytest.raises(ConfigError, match=r"stores of that task are third$"):
+        diagnose(fixed, reference=joint, cache_dir=str(home), **QUICK)
 
 
 def test_a_reference_alone_is_refused(tmp_path):
@@ -282,8 +294,13 @@ def test_an_unknown_regressor_or_swap_is_refused_by_name(tmp_path):
         diagnose(fixed, bound=("forest",))
     with pytest.raises(UnknownNameError, match="unknown readout 'entropi'"):
         diagnose(fixed, swap=("entropi", "fixed"), **QUICK)
-    with pytest.raises(ConfigError, match="a swap needs two readouts that two of the stores have"):
+    with pytest.raises(ConfigError, match="both are entropy; give two that differ"):
+        diagnose(fixed, swap=("entropy", "entropy"), **QUICK)
+    with pytest.raises(ConfigError, match=r"fixed is the only one; name another, as by --referenc"):
         diagnose(fixed, swap=("entropy", "fixed"), **QUICK)
+    gated = store(tmp_path / "gated.zarr", need(), gate=0.5)
+    with pytest.raises(ConfigError, match=r"that have native and js, and gated has both; give two"):
+        diagnose([fixed, gated], swap=("native", "js"), **QUICK)
 
 
 @pytest.mark.parametrize(
@@ -298,10 +315,14 @@ def test_an_unknown_regressor_or_swap_is_refused_by_name(tmp_path):
         ({"threshold": 0.5}, "threshold must be a number by name, got 0.5"),
         ({"seed": "0"}, "seed must be a whole number"),
         ({"n_resamples": 50.5}, "n_resamples must be a whole number"),
-        ({"n_resamples": 1}, "n_resamples must be from 2 to 100,000 and .*, got 1 and 0.95"),
-        ({"n_resamples": 10**30}, "n_resamples must be from 2 to 100,000 and .*, got 1000"),
-        ({"n_resamples": 10**12}, "n_resamples must be from 2 to 100,000 and .*, got 1000"),
+        ({"n_resamples": 1}, "n_resamples must be from 2 to 100,000, got 1; 1000 are"),
+        ({"n_resamples": 10**30}, "n_resamples must be from 2 to 100,000, got 1000"),
+        ({"n_resamples": 10**12}, "n_resamples must be from 2 to 100,000, got 1000"),
         ({"seed": 2**63}, "seed must be from 0 to 2.63 - 1, got 9223372036854775808"),
+        ({"confidence": 95}, r"confidence must be a share .*, got 95.0; did you mean 0\.95\?"),
+        ({"confidence": 1.0}, r"confidence must be a share between 0 and 1, got 1\.0$"),
+        ({"targets": (0.9, 98)}, r"targets must be shares .*, got 98.0; did you mean 0\.98\?"),
+        ({"slack": 2}, r"slack must be a share .*, got 2\.0; did you mean 0\.02\?"),
         ({"confidence": "0.9"}, "confidence must be a number"),
         ({"min_depth": True}, "min_depth must be a whole number"),
         ({"intervals": "basic"}, "intervals must be percentile or bca"),

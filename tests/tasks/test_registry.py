@@ -85,7 +85,7 @@ def test_the_file_is_given_once(tmp_path: Path) -> None:
 
 
 def test_an_option_that_may_be_absent_is_converted_too() -> None:
-    with pytest.raises(ConfigError, match="task option num_fewshot must be of type int"):
+    with pytest.raises(ConfigError, match="task option num_fewshot must be a whole number, not"):
         make_task("lm-eval:arc_easy", num_fewshot="five")
 
 
@@ -129,11 +129,16 @@ def test_an_unknown_option_lists_those_that_exist() -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "value"),
-    [("modulus", "seven"), ("modulus", 2.5), ("length_token", "perhaps"), ("seeds", "1,x,3")],
+    ("option", "value", "wanted"),
+    [
+        ("modulus", "seven", "a whole number, not 'seven'"),
+        ("modulus", 2.5, "a whole number, not 2.5"),
+        ("length_token", "perhaps", "true or false, not 'perhaps'"),
+        ("seeds", "1,x,3", "a whole number, not 'x'"),
+    ],
 )
-def test_a_value_of_the_wrong_type_is_named(option: str, value: object) -> None:
-    with pytest.raises(ConfigError, match=f"task option {option} must be of type"):
+def test_a_value_of_the_wrong_type_is_named(option: str, value: object, wanted: str) -> None:
+    with pytest.raises(ConfigError, match=f"task option {option} must be {wanted}"):
         make_task("mano", **{option: value})
 
 
@@ -149,5 +154,5 @@ def test_a_users_own_class_is_found_in_the_current_folder(
         make_task("users_own:Ecko")
     with pytest.raises(ConfigError, match="NoTask is not a task"):
         make_task("users_own:NoTask")
-    with pytest.raises(ConfigError, match="importing nowhere failed: ModuleNotFoundError"):
+    with pytest.raises(ConfigError, match=r"no module nowhere, neither in .* nor among the inst"):
         make_task("nowhere:Task")

@@ -18,6 +18,7 @@ _FIRST, _SECOND = "mano-joint-linear", "mano-fixed-uniform"
 """Shipped models: one with a gate of its own, and one without to hold it against."""
 _ARRAYS = "arrays"
 """The family of a store that no model made; `store.schema`, which says so, is slow to import."""
+_SPLITS = ("fit", "val", "test")
 _HELP = ("trajdiag --help", "all commands")
 
 Step = tuple[str, str]
@@ -65,18 +66,48 @@ def _of_store(path: Path, count: int) -> tuple[str, list[Step]]:
     report = (f"trajdiag report {word}", "the diagnosis: trajectory or readout")
     others = [("trajdiag list stores", f"all {count} stores")] if count > 1 else []
     there = f"Newest store: {path}, with {gates} gate{'s' * (gates != 1)} fitted on it."
+    absent = _absent_splits(path)
+    if {"val", "test"} & set(absent):
+        return _of_one_that_lacks(absent, path, there, others)
+    fits = [] if gates or absent else [fit]
     if page is None:
-        return there, [*([] if gates else [fit]), score, report, *others, _HELP]
-    record: dict[str, Any] = store_record(path) or {}
-    runs = (record.get("model") or {}).get("family") != _ARRAYS
+        return there, [*fits, score, report, *others, _HELP]
     measured = any(latency_folder(name).glob("*.json"))
     latency = (f"trajdiag latency {word}", "run readouts live: what early exit saves")
-    steps = [] if gates else [fit]
-    steps += [latency] if runs and not measured else []
+    steps = [*fits]
+    steps += [latency] if not _is_of_arrays(path) and not measured else []
     steps += others or [(f"trajdiag extract --model {_SECOND}", "another trajectory to compare")]
     compare = (f"trajdiag report {word} --reference OTHER", "the diagnosis against another store")
     whose = "Its report" if page.parent.name == name else "Newest report of several stores"
     return f"{there}\n{whose}: {page}", [*steps, compare, _HELP]
+
+
+def _of_one_that_lacks(
+    absent: list[str], path: Path, there: str, others: list[Step]
+) -> tuple[str, list[Step]]:
+    """A store without val or test can be neither scored nor diagnosed."""
+    word = _word(path)
+    made = "import its arrays" if _is_of_arrays(path) else "extract"
+    said = (
+        f"It has no example of split {' or '.join(absent)}, and thresholds are chosen on val, "
+        f"numbers taken from test: {made} again with them, and --overwrite."
+    )
+    show = (f"trajdiag show {word}", "what it holds, and what made it")
+    return f"{there}\n{said}", [show, *others, _HELP]
+
+
+def _is_of_arrays(path: Path) -> bool:
+    record: dict[str, Any] = store_record(path) or {}
+    return (record.get("model") or {}).get("family") == _ARRAYS
+
+
+def _absent_splits(path: Path) -> list[str]:
+    """The splits of which the store has no example; none where that cannot be told. Read off its
+    files: what reads stores is slow to import."""
+    texts = b"".join(chunk.read_bytes() for chunk in (path / "split").glob("c.*"))
+    # each is its length in four bytes, then itself
+    there = {s for s in _SPLITS if len(s).to_bytes(4, "little") + s.encode() in texts}
+    return [split for split in _SPLITS if split not in there] if there else []
 
 
 def _report_of(path: Path) -> Path | None:

@@ -44,7 +44,8 @@ def load_readout(path: str | os.PathLike[str]) -> SavedReadout:
     except FileNotFoundError as error:
         raise ReadoutError(f"no readout file at {path}; {_MAKE}") from error
     except (OSError, ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split())
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        reason = " ".join(reason.split())
         raise ReadoutError(f"{path} is no readout file: {reason}; {_MAKE}") from error
     if not isinstance(content, dict) or "trajdiag_readout" not in content:
         raise ReadoutError(f"{path} is no readout file: it does not say trajdiag_readout; {_MAKE}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trajdiag.errors import ConfigError, TrajdiagError
+from trajdiag.errors import ConfigError, TrajdiagError, meant_share
 from trajdiag.metrics.bootstrap import require_resamples
 from trajdiag.metrics.frontier import TIE, Frontier, frontier
 from trajdiag.metrics.risk_control import (
@@ -62,17 +62,20 @@ class TargetConfig:
                 f"{' and '.join(given) or 'none'}"
             )
         if self.accuracy is not None and not 0 < self.accuracy <= 1:
-            percent = f"; did you mean {self.accuracy / 100:g}?" * (1 < self.accuracy <= 100)
             raise ConfigError(
-                f"accuracy must be a share above 0, up to 1, got {self.accuracy:g}{percent}"
+                f"accuracy must be a share above 0, up to 1, got {self.accuracy:g}"
+                f"{meant_share(self.accuracy)}"
             )
         if self.depth is not None and not 1 <= self.depth < math.inf:
             raise ConfigError(f"depth must be at least 1 loop, got {self.depth}")
         if self.risk is not None and not 0 < self.risk < 1:
-            percent = f"; did you mean {self.risk / 100:g}?" * (1 <= self.risk < 100)
-            raise ConfigError(f"risk must be a share between 0 and 1, got {self.risk:g}{percent}")
+            raise ConfigError(
+                f"risk must be a share between 0 and 1, got {self.risk:g}{meant_share(self.risk)}"
+            )
         if not 0 < self.delta < 1:
-            raise ConfigError(f"delta must be a chance between 0 and 1, got {self.delta}")
+            raise ConfigError(
+                f"delta must be a chance between 0 and 1, got {self.delta}{meant_share(self.delta)}"
+            )
         if self.min_depth < 1:
             raise ConfigError(f"min_depth must be at least 1 loop, got {self.min_depth}")
         require_resamples(self.n_resamples, self.confidence, self.seed)

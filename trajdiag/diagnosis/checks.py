@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from trajdiag.errors import UsageError
+from trajdiag.reporting.names import READOUT_LABELS
 from trajdiag.results import Results
 from trajdiag.scoring.selection import FINAL, GRID, MATCHED, THRESHOLD, accuracy_name
 from trajdiag.store.schema import ACCURACIES
@@ -21,8 +22,10 @@ POINT = {name: (f"{name}@threshold", f"{name}@final") for name in ("accuracy", "
 OTHERS = ("area", "area/by-luck", "spearman", "final_accuracy", "best_depth")
 """Metrics of the scores that bear no point's name."""
 _PLAIN = r"[^\s:<>=\"']+(?:=[^\s:<>=\"']+)*"
+_LABELS = {label: name for name, label in READOUT_LABELS.items()}
+"""Readouts by what a report calls them, which may have blanks without quotes."""
 _FORM = re.compile(
-    rf"\s*(?:(?P<readout>{_PLAIN}|\"[^\"]+\"|'[^']+')\s*:)?\s*(?P<quantity>{_PLAIN})\s*"
+    rf"\s*(?:(?P<readout>{'|'.join(_LABELS)}|{_PLAIN}|\"[^\"]+\"|'[^']+')\s*:)?\s*(?P<quantity>{_PLAIN})\s*"
     r"(?P<sign><=|>=|<|>)\s*(?P<limit>[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*"
 )
 _SHOWN = 6
@@ -74,7 +77,7 @@ def parse_check(text: str) -> Check:
         )
     readout = found["readout"]
     return Check(
-        readout=readout.strip("\"'") if readout else None,
+        readout=_LABELS.get(readout, readout.strip("\"'")) if readout else None,
         quantity=found["quantity"],
         sign=found["sign"],
         limit=float(found["limit"]),
@@ -108,19 +111,19 @@ def quantities(loops: int, targets: Iterable[float], released: Iterable[float]) 
     return found + [f"{m}@loop={loop}" for m in metrics for loop in range(1, loops + 1)]
 
 
-_LISTED = {
-    "readout": "`trajdiag score --csv` names all, and `trajdiag list gates` the fitted ones",
-    "quantity": (
-        f"they are {', '.join((*SHARES, *REGRETS, *POINT))}, and the metrics that "
-        "`trajdiag score --csv` names"
-    ),
-}
+_METRICS = (
+    f"they are {', '.join((*SHARES, *REGRETS, *POINT))}, and the metrics that "
+    "`trajdiag score --csv` names"
+)
+"""Too many to be listed."""
 
 
 def _unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
-    close = difflib.get_close_matches(name, list(known), 3, cutoff=0.7)
+    known = list(known)
+    close = difflib.get_close_matches(name, known, 3, cutoff=0.7)
     meant = f", did you mean {' or '.join(close)}?" if close else ";"
-    return UsageError(f"--fail-if: unknown {kind} {ascii(name)[:80]}{meant} {_LISTED[kind]}")
+    listed = _METRICS if kind == "quantity" else f"existing: {', '.join(sorted(set(known)))}"
+    return UsageError(f"--fail-if: unknown {kind} {ascii(name)[:80]}{meant} {listed}")
 
 
 def failures(results: Results, checks: Iterable[Check]) -> list[str]:

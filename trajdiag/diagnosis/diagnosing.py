@@ -2,10 +2,12 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from trajdiag.bound.rules import REGRESSORS, Rule, fit_rules, require_regressors
+from trajdiag.cachedir import complete_stores
 from trajdiag.diagnosis.comparison import comparisons
 from trajdiag.diagnosis.evidence import gather
 from trajdiag.diagnosis.examples import example_rows
@@ -14,7 +16,7 @@ from trajdiag.diagnosis.quality import Reading, quality
 from trajdiag.diagnosis.regret import earned_area, regrets, under_diagnosis
 from trajdiag.diagnosis.replicas import replica_groups, replica_rows
 from trajdiag.diagnosis.verdict import verdict
-from trajdiag.errors import ConfigError, UnknownNameError
+from trajdiag.errors import ConfigError, TrajdiagError, UnknownNameError
 from trajdiag.metrics.attribution import PARTS
 from trajdiag.names import checked_options, require_type
 from trajdiag.progress import Progress
@@ -87,6 +89,7 @@ def diagnose(
         wanted = store.name
         if len(opened) == 1:
             raise ConfigError(f"reference {wanted} is the only store; name the stores to compare")
+        _require_task_shared(opened, store, config.cache_dir)
     alike = comparable if reference is None else kindred
     config = with_swap(opened, config)
 
@@ -144,14 +147,55 @@ def with_swap(stores: Sequence[Store], config: DiagnoseConfig) -> DiagnoseConfig
     for name in config.swap:
         if not any(name in names for names in of_store):
             raise UnknownNameError("readout", name, set().union(*of_store))
-    if len(set(config.swap)) < 2 or sum(names >= set(config.swap) for names in of_store) < 2:
+    if len(set(config.swap)) < 2:
         raise ConfigError(
-            "a swap needs two readouts that two of the stores have, got "
-            + " and ".join(config.swap)
+            f"a swap is between two readouts, and both are {config.swap[0]}; give two that differ"
+        )
+    if len(stores) < 2:
+        raise ConfigError(
+            f"a swap is between two stores, and {stores[0].name} is the only one; name another, as "
+            "by --reference"
+        )
+    both = [s.name for s, names in zip(stores, of_store, strict=True) if names >= set(config.swap)]
+    if len(both) < 2:
+        raise ConfigError(
+            f"a swap needs two stores that have {' and '.join(config.swap)}, and "
+            f"{both[0] if both else 'none'} has both; give two readouts that both stores have: "
+            f"{', '.join(sorted(set.intersection(*of_store)))}"
         )
     if config.readouts is None:
         return config
     return dataclasses.replace(config, readouts=(*config.readouts, *config.swap))
+
+
+def _require_task_shared(stores: Sequence[Store], reference: Store, cache_dir: str | None) -> None:
+    """Raise ConfigError where the reference shares its task with none of the other stores."""
+    others = [store for store in stores if store.name != reference.name]
+    tasks = {kindred(store) for store in others}
+    if kindred(reference) in tasks:
+        return
+    fitting = []
+    for path in complete_stores(cache_dir):
+        with suppress(TrajdiagError):  # one that cannot be read is not to be named
+            if kindred(found := open_store(path)) in tasks:
+                fitting.append(found.name)
+    names = sorted({*fitting} - {store.name for store in others})
+    raise ConfigError(
+        f"reference {reference.name} shares its task with none of the other stores: it is of "
+        f"{_task_in_words(reference, others[0])}, and {others[0].name} of "
+        f"{_task_in_words(others[0], reference)}; "
+        + (f"stores of that task are {', '.join(names)}" if names else "extract one of that task")
+    )
+
+
+def _task_in_words(store: Store, other: Store) -> str:
+    """The task of `store`, with what tells it from that of `other` where the two bear one name."""
+    task, against = store.record.task, other.record.task
+    mine, theirs = (each.get("parameters") or {} for each in (task, against))
+    differing = [f"{key} {value}" for key, value in mine.items() if value != theirs.get(key)]
+    if task.get("name") != against.get("name") or not differing:
+        return f"task {task.get('name')}"
+    return f"task {task.get('name')} with {', '.join(differing)[:200]}"
 
 
 def _references(
@@ -164,11 +208,6 @@ def _references(
     found = {}
     for group in tasks.values():
         named = next((s for s in group if s.name == wanted), None)
-        if named is not None and len(group) == 1 < len(scored):
-            raise ConfigError(
-                f"reference {wanted} shares its task with none of the other stores; "
-                "name one that does"
-            )
         reference = named or max(group, key=earned_area)
         found |= {s.name: reference for s in group if s is not reference}
     return found

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from trajdiag.cachedir import STORE_SUFFIX, require_place, stores_folder
+from trajdiag.cachedir import STORE_SUFFIX, is_url, require_place, stores_folder
 from trajdiag.errors import OutOfSpaceError
 from trajdiag.extraction.config import ExtractConfig
 from trajdiag.extraction.forward import Reading
@@ -31,6 +31,7 @@ from trajdiag.models.registry import load_model
 from trajdiag.names import require_name
 from trajdiag.progress import Progress
 from trajdiag.store.columns import Columns
+from trajdiag.store.durable import require_writable
 from trajdiag.store.folder import Folder, open_folder
 from trajdiag.store.opening import existing_record
 from trajdiag.store.record import StoreRecord
@@ -84,6 +85,7 @@ def prepare(config: ExtractConfig, model: LoopedModel | None, task: AnyTask | No
     Raises TrajdiagError where they cannot be had, or do not go together.
     """
     command = config.command() if model is None and task is None else config.call()
+    _require_place(config)
     if model is None:
         model = load_model(
             config.model,
@@ -106,11 +108,22 @@ def prepare(config: ExtractConfig, model: LoopedModel | None, task: AnyTask | No
     )
 
 
+def _require_place(config: ExtractConfig) -> None:
+    """Raise StoreError where the store cannot be there already, nor be made: before a model is
+    fetched and read."""
+    if config.store is not None and is_url(config.store):
+        return
+    place = Path(config.store or stores_folder(config.cache_dir))
+    if not place.exists():
+        require_writable(place)
+
+
 def make_ready(job: Job, progress: Progress) -> Ready:
     """Everything but the forward of more than one example. Nothing is written.
 
     Raises ConfigError where model or task do not hold together, OutOfSpaceError.
     """
+    job.folder.require_space(0)  # before examples are made, whether anything can be written
     made = plan(job.config, job.model, job.task, job.record.config["loops"], job.record.store_dtype)
     work = made.work
     needed = sum(len(spec.chunk_keys()) * spec.chunk_bytes for spec in made.specs.values())

@@ -26,6 +26,7 @@ from trajdiag.names import checked_options, require_type
 from trajdiag.progress import Progress
 from trajdiag.store.checksum import crc32c
 from trajdiag.store.durable import disk_errors, write_files
+from trajdiag.store.made_again import made_again_with
 from trajdiag.store.reader import Store
 
 CONFIG, WEIGHTS = "config.json", "gate.safetensors"
@@ -305,8 +306,8 @@ def _require_splits(store: Store) -> None:
     for missing in {"fit", "val"} - set(store.splits):
         raise GateError(
             f"store {store.name} has no {missing} examples, and a gate is fitted on fit and "
-            "stopped by val; extract with that split (a benchmark without training questions has "
-            "none), or score its signals, which need no fitting"
+            f"stopped by val; {made_again_with(store, missing)} (a benchmark without training "
+            "questions has none), or score its signals, which need no fitting"
         )
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from trajdiag.models.base import LoopedModel
 from trajdiag.readout import Readout, absence, list_readouts
 from trajdiag.readout_registry import NO_RULES, deployable
 from trajdiag.scoring.stores import ScoreConfig
+from trajdiag.store.made_again import made_again_with
 from trajdiag.store.reader import Store
 
 
@@ -59,7 +61,7 @@ def choose(store: Store, config: LatencyConfig) -> list[Chosen]:
     found = []
     for number, name in enumerate(config.readout):
         given = config.threshold_of(number)
-        if Path(name).suffix == ".json":
+        if name not in known and _is_file(name):
             saved = load_readout(name)
             readout = saved.readout_of(store)
             first = max(saved.first_loop, saved.min_depth)
@@ -69,7 +71,7 @@ def choose(store: Store, config: LatencyConfig) -> list[Chosen]:
                 said=f"of {name}",
             )
         elif name not in known:
-            why = absence(store, name) or NO_RULES
+            why = absence(store, name, config.cache_dir) or NO_RULES
             raise UnknownNameError("readout to run live", name, known, why)
         elif given is None:
             chosen = _at_final(known[name], _Val(store))
@@ -81,6 +83,11 @@ def choose(store: Store, config: LatencyConfig) -> list[Chosen]:
     return found
 
 
+def _is_file(name: str) -> bool:
+    """Whether a path is meant, not a readout's name."""
+    return Path(name).suffix == ".json" or os.sep in name or Path(name).is_file()
+
+
 class _Val:
     """What val says of readouts."""
 
@@ -88,7 +95,7 @@ class _Val:
         if "val" not in store.splits:
             raise StoreError(
                 f"store {store.name} has no val split, which thresholds are chosen on; give "
-                "--readout and --threshold, or extract with that split too"
+                f"--readout and --threshold, or {made_again_with(store, 'val')}"
             )
         self.store: Store = store
         self.correct: NDArray[np.bool_] = store.correct("val")

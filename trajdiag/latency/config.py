@@ -61,12 +61,22 @@ class LatencyConfig:
         if self.batch_tokens is not None and self.batch_tokens < 1:
             raise ConfigError(f"batch_tokens must be 1 or more, got {self.batch_tokens}")
         readouts = 0 if self.readout is None else len(self.readout)
-        if self.threshold is not None and len(self.threshold) != readouts:
+        thresholds = 0 if self.threshold is None else len(self.threshold)
+        if thresholds and not readouts:
             raise ConfigError(
-                f"give a threshold for each readout, in their order: {readouts} readouts and "
-                f"{len(self.threshold)} thresholds came"
+                "a threshold is that of a readout: name it too, as by --readout entropy "
+                f"--threshold {self.threshold_of(0):g}"
+            )
+        if self.threshold is not None and thresholds != readouts:
+            raise ConfigError(
+                "give a --threshold for each --readout, in their order, or none: got "
+                f"{_counted(readouts, 'readout')} and {_counted(thresholds, 'threshold')}"
             )
 
     def threshold_of(self, number: int) -> float | None:
         """The threshold that is given for readout `number`, from 0."""
         return None if self.threshold is None else float(self.threshold[number])
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"

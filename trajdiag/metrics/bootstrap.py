@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trajdiag.errors import ConfigError, shown
+from trajdiag.errors import ConfigError, meant_share, shown
 
 Estimate = NDArray[np.float64]
 Sums = Callable[[NDArray[np.int64], NDArray[np.int64], int], NDArray[np.floating]]
@@ -45,10 +45,15 @@ _KEEP = 2**30
 
 def require_resamples(n_resamples: int, confidence: float, seed: int) -> None:
     """Raise ConfigError for what no interval can be made of."""
-    if not 2 <= n_resamples <= MOST_RESAMPLES or not 0 < confidence < 1:
+    if not 2 <= n_resamples <= MOST_RESAMPLES:
         raise ConfigError(
-            f"n_resamples must be from 2 to {MOST_RESAMPLES:,} and confidence between 0 and 1, got "
-            f"{shown(n_resamples)} and {shown(confidence)}"
+            f"n_resamples must be from 2 to {MOST_RESAMPLES:,}, got {shown(n_resamples)}; 1000 are "
+            "enough for 95% intervals"
+        )
+    if not 0 < confidence < 1:
+        raise ConfigError(
+            f"confidence must be a share between 0 and 1, got {shown(confidence)}"
+            f"{meant_share(confidence)}"
         )
     if not 0 <= seed < 2**63:
         raise ConfigError(f"seed must be from 0 to 2^63 - 1, got {shown(seed)}")

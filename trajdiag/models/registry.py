@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from trajdiag.cachedir import checkpoints_folder
+from trajdiag.cachedir import checkpoints_folder, no_folder
 from trajdiag.errors import CheckpointError, ConfigError, UnknownNameError, shown
 from trajdiag.models.base import LoopedModel
 from trajdiag.models.checkpoint import CONFIG, read_checkpoint, read_config
@@ -143,6 +143,7 @@ def _find(
             {*shipped_models(), *cached_models(cache_dir), *ALIASES},
             "A folder with config.json and model.safetensors, a hub id (owner/name) and a class of "
             "yours (package.module:Class) are models too",
+            missing=no_folder(name),
         )
     if revision is not None:
         raise ConfigError(

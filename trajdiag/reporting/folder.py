@@ -29,10 +29,11 @@ OWN = {
 }
 """What a report folder may hold; anything else in it is somebody's own."""
 
+_ANOTHER = "; name another --output"
 _ADVICE = {
     errno.ENOSPC: "; free some space, or name another --output",
     errno.EDQUOT: "; free some space, or name another --output",
-    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "; name another --output"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _ANOTHER),
 }
 
 
@@ -86,7 +87,7 @@ def default_title(results: Results) -> str:
 
 def require_usable(folder: str | os.PathLike[str]) -> Path:
     """The absolute path of `folder`, if a report can be written there: it is an earlier report, is
-    empty, or is not there and can be made. Writes nothing; raises ReportError otherwise."""
+    empty, or is not there and can be made. Leaves nothing behind; raises ReportError otherwise."""
     if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
         raise ReportError(f"a report needs a folder, got {folder!r}; name one as --output")
     try:
@@ -104,9 +105,21 @@ def require_usable(folder: str | os.PathLike[str]) -> Path:
                 f"no report can be written to {visible(str(target))}: {visible(str(there))} is "
                 "write-protected; name another --output"
             )
+        _try(there, target)
     except (OSError, RuntimeError, ValueError) as error:
         raise _unwritable(Path(folder), error) from error
     return target
+
+
+def _try(there: Path, target: Path) -> None:
+    """Raise ReportError where the system makes no folder in `there`, whatever its mode says."""
+    try:
+        Path(tempfile.mkdtemp(prefix=".trajdiag-", dir=there)).rmdir()
+    except OSError as error:
+        raise ReportError(
+            f"no report can be written to {visible(str(target))}: no folder can be made in "
+            f"{visible(str(there))} ({error.strerror}){_ADVICE.get(error.errno or 0, _ANOTHER)}"
+        ) from error
 
 
 def _refuse_foreign(target: Path) -> None:
@@ -171,7 +184,7 @@ def _umask() -> int:
 
 def _unwritable(target: Path, error: Exception) -> ReportError:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-    advice = _ADVICE.get(error.errno or 0, "") if isinstance(error, OSError) else ""
+    advice = _ADVICE.get(error.errno or 0, _ANOTHER) if isinstance(error, OSError) else _ANOTHER
     return ReportError(
         f"the report could not be written to {visible(str(target))}: {reason}{advice}"
     )

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from trajdiag.errors import StoreError
 from trajdiag.metrics.difficulty import Bins, difficulty_bins
+from trajdiag.store.made_again import made_again_with
 from trajdiag.store.reader import Store
 
 MOST_BINS = 40
@@ -117,7 +118,7 @@ def outcomes(store: Store, part_examples: int | None = None) -> Outcomes:
         if split not in store.splits:
             raise StoreError(
                 f"store {store.name} has no {split} split, which {use}; it has "
-                f"{', '.join(store.splits) or 'no examples'}. Extract with that split too"
+                f"{', '.join(store.splits) or 'no examples'}; {made_again_with(store, split)}"
             )
     _ = store.target  # read once here, not once in each part
     val, test = (

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from trajdiag.bound.rules import Rule
-from trajdiag.errors import ConfigError, UnknownNameError, shown
+from trajdiag.errors import ConfigError, UnknownNameError, meant_share, shown
 from trajdiag.metrics.bootstrap import LEFT_OUT, Estimate, Resample, require_resamples
 from trajdiag.names import checked_options, require_type, settle_fields
 from trajdiag.option_kinds import plain
@@ -71,9 +71,16 @@ class EvaluationConfig:
         settle_fields(self)
         require_resamples(self.n_resamples, self.confidence, self.seed)
         if not 0 <= self.slack < 1:
-            raise ConfigError(f"slack must be a share from 0 to below 1, got {self.slack}")
-        if not all(0 < target <= 1 for target in self.targets):
-            raise ConfigError(f"targets must be shares above 0, up to 1, got {shown(self.targets)}")
+            raise ConfigError(
+                f"slack must be a share from 0 to below 1, got {self.slack}"
+                f"{meant_share(self.slack)}"
+            )
+        for target in self.targets:
+            if not 0 < target <= 1:
+                raise ConfigError(
+                    f"targets must be shares above 0, up to 1, got {shown(target)}"
+                    f"{meant_share(target)}"
+                )
         if not self.memory > 0:
             raise ConfigError(f"memory must be above 0 GiB, got {self.memory}")
         if self.intervals not in ("percentile", "bca"):
@@ -342,14 +349,17 @@ def _require_known(
     names = {readout.name for of_store in readouts for readout in of_store}
     for name in config.readouts or ():
         if name not in names:
-            raise UnknownNameError("readout", name, names, _why_absent(stores, name))
+            raise UnknownNameError("readout", name, names, _why_absent(stores, name, config))
     rules = names - {readout.name for readout in oracles()}
     for name in config.threshold:
         if name not in rules:
-            why = _why_absent(stores, name) or "A threshold is for a rule, which hindsight is not"
+            why = (
+                _why_absent(stores, name, config)
+                or "A threshold is for a rule, which hindsight is not"
+            )
             raise UnknownNameError("readout", name, rules, why)
 
 
-def _why_absent(stores: Sequence[Store], name: str) -> str:
+def _why_absent(stores: Sequence[Store], name: str, config: EvaluationConfig) -> str:
     """Why the store lacks the readout, where there is one."""
-    return (absence(stores[0], name) or "") if len(stores) == 1 else ""
+    return (absence(stores[0], name, config.cache_dir) or "") if len(stores) == 1 else ""

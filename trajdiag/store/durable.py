@@ -153,7 +153,9 @@ def disk_errors(path: Path) -> Iterator[None]:
             raise StoreError(
                 f"no permission to write {path}; choose another --cache-dir"
             ) from error
-        raise StoreError(f"cannot write {path}: {error.strerror}") from error
+        raise StoreError(
+            f"cannot write {path}: {error.strerror}; choose another --cache-dir"
+        ) from error
 
 
 def _open(path: Path, *, direct: bool) -> int:

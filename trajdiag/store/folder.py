@@ -42,7 +42,8 @@ class Folder(Protocol):
     def require_space(self, needed: int) -> int | None:
         """Free bytes; None where there is no end of them.
 
-        Raises OutOfSpaceError where a store of so many bytes does not fit, what is there counted.
+        Raises OutOfSpaceError where a store of so many bytes does not fit, what is there counted,
+        StoreError where nothing can be written on this machine.
         """
         ...
 

@@ -126,11 +126,17 @@ def from_arrays(
         loops=loops,
         signals=signals_to_keep(loops, logits_kept=True),
     )
+    folder = open_folder(path)
+    found = None if overwrite else existing_record(folder)
+    model = {"name": ARRAYS, "family": ARRAYS}
+    if found is not None:
+        found.require_made_of(model, folder.location)
+    else:
+        folder.require_space(_bytes(specs))  # before all of the arrays is read
     record = StoreRecord(
         schema=SCHEMA_VERSION,
         model={
-            "name": ARRAYS,
-            "family": ARRAYS,
+            **model,
             **({} if source is None else {"source": _writable(source)}),
             "sha256": digest(list(given.values()), progress),
         },
@@ -150,8 +156,6 @@ def from_arrays(
     )
     for line in [*said_of(given), *said_of_splits(columns.split)]:
         progress(line)
-    folder = open_folder(path)
-    found = None if overwrite else existing_record(folder)
     if found is not None:
         found.require_same(record, folder.location)
     if overwrite or needs_writing(folder, found, progress):
@@ -191,6 +195,10 @@ def _writable(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
+def _bytes(specs: Mapping[str, ArraySpec]) -> int:
+    return sum(len(spec.chunk_keys()) * spec.chunk_bytes for spec in specs.values())
+
+
 def _write(
     folder: Folder,
     record: StoreRecord,
@@ -200,7 +208,7 @@ def _write(
     progress: Progress,
     overwrite: bool,
 ) -> None:
-    needed = sum(len(spec.chunk_keys()) * spec.chunk_bytes for spec in specs.values())
+    needed = _bytes(specs)
     free = folder.require_space(needed)
     progress(
         f"store {folder.location}: {len(columns):,} examples, {given['hidden'].shape[1]} loops, "

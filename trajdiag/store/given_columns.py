@@ -218,10 +218,20 @@ def _said(value: Any) -> str:
 def _integers(name: str, values: np.ndarray) -> np.ndarray:
     if values.dtype.kind not in "iub":
         came = "texts" if values.dtype.kind == "O" else values.dtype
-        raise ConfigError(f"{name} must be integers, got {came}")
+        raise ConfigError(f"{name} must be integers, got {came}{_cast(name, values)}")
     if values.dtype.kind == "u" and values.size and values.max() > np.iinfo(np.int64).max:
         raise ConfigError(f"{name} must be integers below 2^63, got {values.max()}")
     return values.astype(np.int64)
+
+
+def _cast(name: str, values: np.ndarray) -> str:
+    """How floats become integers, where they are whole."""
+    if values.dtype.kind != "f":
+        return ""
+    broken = values[~(np.isfinite(values) & (values == np.floor(values)))]
+    if len(broken):
+        return f" with {broken[0]:g}; give whole numbers"
+    return f"; cast it, as by {name}.astype('int64')"
 
 
 def _unique(name: str, texts: np.ndarray) -> np.ndarray:

@@ -40,11 +40,13 @@ class LocalFolder:
         return self.path.exists()
 
     def require_space(self, needed: int) -> int | None:
+        there = sum(self.sizes().values())
+        durable.require_writable(self.path)
         path = self.path
         while not path.exists() and path != path.parent:
             path = path.parent
         free = shutil.disk_usage(path).free
-        if needed - sum(self.sizes().values()) > free:
+        if needed - there > free:
             raise OutOfSpaceError(
                 f"store {self.path} needs {needed / 2**20:,.0f} MiB, {free / 2**20:,.0f} MiB are "
                 "free; free some space, or choose another --cache-dir"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trajdiag.errors import ConfigError, StoreError
+from trajdiag.errors import ConfigError, StoreError, shown
 from trajdiag.store.checksum import crc32c
 from trajdiag.store.schema import ARRAYS, GROUP, SCHEMA_VERSION, group_metadata, metadata_file
 
@@ -59,14 +59,15 @@ class StoreRecord:
         return {
             "schema": self.schema,
             "model.sha256": self.model.get("sha256"),
-            **{f"model.config.{k}": v for k, v in (self.model.get("config") or {}).items()},
+            **{f"{_OF_MODEL}{k}": v for k, v in (self.model.get("config") or {}).items()},
             "task.name": self.task.get("name"),
             **{f"task.{key}": value for key, value in (self.task.get("parameters") or {}).items()},
             **self.config,
         }
 
     def differences(self, other: "StoreRecord") -> list[str]:
-        """The keys of `identity` in which `other` differs, as `key (this -> other)`."""
+        """The keys of `identity` in which `other` differs, as `key (this -> other)`, each
+        value cut to what can be read at a glance."""
         mine, theirs = (json.loads(json.dumps(record.identity())) for record in (self, other))
         keys = [key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key)]
         return [f"{key} ({_short(mine.get(key))} -> {_short(theirs.get(key))})" for key in keys]
@@ -74,6 +75,7 @@ class StoreRecord:
     def require_same(self, wanted: "StoreRecord", location: str) -> None:
         """Raise ConfigError where the store at `location`, whose record this is, is not
         `wanted`."""
+        self.require_made_of(wanted.model, location)
         differences = self.differences(wanted)
         if differences and self.task.get("name") == wanted.task.get("name") == ARRAYS:
             said = [
@@ -85,9 +87,21 @@ class StoreRecord:
                 "--name, or --overwrite it"
             )
         if differences:
+            if self.model.get("sha256") != wanted.model.get("sha256"):  # which says it all
+                differences = [text for text in differences if not text.startswith(_OF_MODEL)]
+            more = len(differences) - _SHOWN
             raise ConfigError(
-                f"store {location} was made with other options: {', '.join(differences)}; "
-                "choose another --name, or --overwrite it"
+                f"store {location} was made with other options: {', '.join(differences[:_SHOWN])}"
+                f"{f' and {more} more' * (more > 0)}; choose another --name, or --overwrite it"
+            )
+
+    def require_made_of(self, model: Mapping[str, Any], location: str) -> None:
+        """Raise ConfigError where the store at `location`, whose record this is, is of another
+        model than this one, by its name and family."""
+        if [self.model.get(key) for key in _NAMED] != [model.get(key) for key in _NAMED]:
+            raise ConfigError(
+                f"store {location} is of {_model_in_words(self.model)}, not of "
+                f"{_model_in_words(model)}; choose another --name, or --overwrite it"
             )
 
     def to_dict(self) -> dict[str, Any]:
@@ -107,6 +121,17 @@ class StoreRecord:
         return record
 
 
+_NAMED = ("name", "family")
+_OF_MODEL = "model.config."
+_SHOWN = 6
+"""Differences in an error."""
+
+
+def _model_in_words(model: Mapping[str, Any]) -> str:
+    name, family = (str(model.get(key)) for key in _NAMED)
+    return "arrays of your own" if family == ARRAYS else f"model {name} ({family})"
+
+
 _OF_ARRAYS = {
     "model.sha256": "hidden, logits or gate_logit",
     "columns": "target or another value by example",
@@ -117,7 +142,7 @@ _OF_ARRAYS = {
 def _short(value: Any) -> Any:
     """A hash's first digits, which are enough to tell it from another; all else as it is."""
     is_hash = isinstance(value, str) and re.fullmatch("[0-9a-f]{32,}", value) is not None
-    return value[:12] if is_hash else value
+    return value[:12] if is_hash else shown(value)
 
 
 def group_attributes(record: StoreRecord) -> dict[str, Any]:

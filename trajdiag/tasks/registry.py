@@ -10,7 +10,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from trajdiag.errors import ConfigError, UnknownNameError, shown
 from trajdiag.foreign import import_class, running
 from trajdiag.names import require_type
-from trajdiag.option_kinds import plain
+from trajdiag.option_kinds import in_words, plain
 from trajdiag.tasks.arithmetic import Arithmetic
 from trajdiag.tasks.choices import Choices
 from trajdiag.tasks.foreign import AnyTask, require_task
@@ -106,12 +106,10 @@ def _convert(option: str, value: Any, wanted: Any) -> Any:
                 return wanted(value)
         except (ValueError, KeyError):
             raise ConfigError(
-                f"task option {option} must be of type {wanted.__name__}, not {shown(value)}"
+                f"task option {option} must be {in_words(wanted)}, not {shown(value)}"
             ) from None
     if wanted is float and type(value) is int:
         return float(value)
     if wanted in (int, float, bool, str) and type(value) is not wanted:
-        raise ConfigError(
-            f"task option {option} must be of type {wanted.__name__}, not {shown(value)}"
-        )
+        raise ConfigError(f"task option {option} must be {in_words(wanted)}, not {shown(value)}")
     return value

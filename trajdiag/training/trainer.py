@@ -14,6 +14,7 @@ from trajdiag.models.config import trajdiag_section
 from trajdiag.models.registry import load_model, named_device, shipped_models
 from trajdiag.names import require_name, require_type
 from trajdiag.progress import Progress
+from trajdiag.store.durable import require_writable
 from trajdiag.tasks.base import Task, TrainableTask
 from trajdiag.tasks.registry import make_task
 from trajdiag.training.config import TrainConfig
@@ -30,8 +31,8 @@ def train(config: TrainConfig, progress: Progress = lambda line: None) -> Path:
     Run again after a kill it goes on from the last saved state, to the same weights (bit for bit on
     one CPU and number of threads). A complete checkpoint of the same configuration is left as it
     is. Raises ConfigError for a configuration that cannot be run, and where the folder holds a
-    checkpoint of another one, naming the options that differ; NonFiniteError where the loss
-    diverges.
+    checkpoint of another one, naming the options that differ; StoreError, before anything is
+    trained, where the checkpoint cannot be written; NonFiniteError where the loss diverges.
     """
     require_type("config", config, TrainConfig)
     task = make_task(config.task, **config.task_options)
@@ -45,6 +46,7 @@ def train(config: TrainConfig, progress: Progress = lambda line: None) -> Path:
     if _complete(folder, identity):
         progress(f"{folder} is complete already; --overwrite trains it again")
         return folder
+    require_writable(folder)
     threads = torch.get_num_threads()
     torch.set_num_threads(config.threads)
     try:

@@ -8,6 +8,7 @@ bound, and the oracles, which know the targets. `trajdiag.readout_registry` says
 
 import dataclasses
 import os
+import shlex
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -150,7 +151,7 @@ def fitted_gates(store: Store, cache_dir: str | os.PathLike[str] | None = None) 
         warnings.warn(
             f"left out, since fitted on another store named {store.name}: "
             f"gate{'s' * (len(stale) > 1)} {', '.join(stale)}; fit here again with "
-            f"`trajdiag fit-gate {store.location} --overwrite`",
+            f"`trajdiag fit-gate {shlex.quote(str(store.location))} --overwrite`",
             TrajdiagWarning,
             stacklevel=2,
         )

@@ -30,7 +30,7 @@ from trajdiag.readout import (
 from trajdiag.readout_registry import READOUTS
 from trajdiag.reporting import palette
 from trajdiag.reporting.names import FAMILIES
-from trajdiag.signals.tracker import SIGNALS
+from trajdiag.signals.registry import SIGNALS
 from trajdiag.store.from_arrays import from_arrays
 
 SMALL = {"fit": 12, "val": 12, "test": 12}

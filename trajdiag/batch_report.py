@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import os
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -114,7 +115,7 @@ def _latency(
             progress(
                 f"left out, since it was measured on another store named {store.name} or cannot be "
                 f"read: latency of {', '.join(stale)}; measure it again with `trajdiag latency "
-                f"{store.name} --readout {stale[0]}{cache_option(cache_dir)}`"
+                f"{shlex.join([store.name, '--readout', stale[0]])}{cache_option(cache_dir)}`"
             )
     return found
 

@@ -58,7 +58,7 @@ class ReadoutRow:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreRow:
-    """One number about one readout, with its 95% interval."""
+    """One number about one readout, with its interval, at the confidence that was asked for."""
 
     store: str
     readout: str
@@ -98,8 +98,9 @@ class DiagnosisRow:
     reference: str | None
     readout: str
     at: str
-    """Shares of examples: at the operating point, `point` (the least validation depth within half a
-    point of the final loop's validation accuracy), or at the user's own `threshold`.
+    """Shares of examples: at the operating point, `point` (the least validation depth within the
+    slack, half a point by default, of the final loop's validation accuracy), or at the user's own
+    `threshold`.
 
     Parts of regret: `integrated`, accuracy averaged over mean-depth budgets 1 to T; `matched`,
     accuracy at the budget `depth`, the readout's val-selected operating point; `accuracy`, loops at
@@ -117,8 +118,8 @@ class DiagnosisRow:
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonRow:
-    """A paired difference, store/readout minus reference/reference_readout, on the same test
-    examples.
+    """A difference on test, store/readout minus reference/reference_readout: over the same
+    examples, and so paired, where both stores hold them.
 
     Metrics: `area`, `depth@matched`, `accuracy@matched`, `share/PART`; `accuracy@equal-depth`, both
     at one val depth; `frozen-fit/M`, a fresh gate on this frozen trajectory less the same on the
@@ -309,13 +310,13 @@ class Results:
     latency: list[LatencyRow] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     verdict: list[str] = field(default_factory=list)
-    """Three sentences at most."""
+    """Sentences: whose the shortfalls are, which readout to use, what stays open or limits them."""
     config: dict[str, Any] = field(default_factory=dict)
     """The resolved options that gave these numbers."""
 
     def ranked(self, store: str) -> list[str]:
         """The store's readouts by their area on val (on test where val's is not there), best first;
-        the oracle leads."""
+        those in hindsight lead."""
         kinds = {row.readout: row.kind for row in self.readouts if row.store == store}
         areas: dict[str, dict[str, float]] = {name: {} for name in kinds}
         for row in self.scores:

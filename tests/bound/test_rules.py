@@ -7,12 +7,19 @@ import torch
 from tests.bound.hull import pooled_curve
 from tests.bound.worlds import exclusive_or, store_of
 from tests.store.planted import planted
+from trajdiag.bound import rules as rules_of_bound
 from trajdiag.bound.rules import REGRESSORS, fit_rules
 from trajdiag.bound.stopping import PRICES
 from trajdiag.errors import ConfigError, UnknownNameError
 from trajdiag.store.from_arrays import from_arrays
 
 FEW = (0.0, 0.05)
+
+
+@pytest.fixture
+def few_prices(monkeypatch):
+    """Fewer rules, which are as good for what is asked of each."""
+    monkeypatch.setattr(rules_of_bound, "PRICES", FEW)
 
 
 def odd(tmp_path, examples=90, name="odd", **changes):
@@ -47,30 +54,49 @@ def test_the_rules_reach_the_best_frontier_of_an_exclusive_or(tmp_path):
 def test_there_is_a_rule_for_each_regressor_and_price(tmp_path):
     store = odd(tmp_path)
     rules = fit_rules(store, regressors=("ridge", "boosted"))
-    assert [rule.price for rule in rules] == [*PRICES, *PRICES]
-    assert {rule.name.split("/")[0] for rule in rules} == {"ridge", "boosted"}
+    assert [rule.name for rule in rules] == [
+        f"{regressor}/{price:g}" for regressor in ("ridge", "boosted") for price in PRICES
+    ]
     assert set(rules[0].values) == {"val", "test"}
     everywhere_valued(rules, store)
 
 
-def test_the_same_seed_gives_the_same_rules(tmp_path):
+def test_the_same_seed_gives_the_same_rules(tmp_path, few_prices):
     store = odd(tmp_path, examples=240)
-    for one, two in zip(*(fit_rules(store, prices=FEW, seed=3) for _ in range(2)), strict=True):
+    for one, two in zip(*(fit_rules(store, seed=3) for _ in range(2)), strict=True):
         np.testing.assert_array_equal(one.values["test"], two.values["test"])
 
 
-def test_no_value_tells_of_the_example_s_own_correctness(tmp_path):
-    """Where targets of val and test are redrawn, choices aside, a rule fitted elsewhere stays."""
+def test_no_target_of_test_is_looked_at(tmp_path, few_prices):
+    """Where they are redrawn, rules fitted on `fit` and chosen on `val` stay."""
     store = odd(tmp_path, examples=240)
     target = store.target.copy()
-    tested = store.rows("test")
-    target[tested] = (target[tested] + 1) % 5
+    target[store.rows("test")] = (target[store.rows("test")] + 1) % 5
     other = odd(tmp_path, examples=240, name="redrawn", target=target)
-    for one, two in zip(*(fit_rules(s, prices=FEW) for s in (store, other)), strict=True):
-        np.testing.assert_array_equal(one.values["test"], two.values["test"])
+    for one, two in zip(*(fit_rules(s) for s in (store, other)), strict=True):
+        for split in ("val", "test"):
+            np.testing.assert_array_equal(one.values[split], two.values[split])
 
 
-def test_without_a_fit_split_each_group_is_valued_by_rules_fitted_on_the_others(tmp_path):
+@pytest.mark.parametrize("split", ["val", "test"])
+def test_without_a_fit_split_no_value_tells_of_its_own_group_s_targets(tmp_path, few_prices, split):
+    group = np.arange(240) // 20
+    changes = {"group": group, "split": np.where(group % 2 == 0, "val", "test")}
+    store = odd(tmp_path, examples=240, **changes)
+    own = store.group[store.rows(split)] == store.group[store.rows(split)[0]]
+    target = store.target.copy()
+    redrawn = store.rows(split)[own]
+    target[redrawn] = (target[redrawn] + 1) % 5
+    other = odd(tmp_path, examples=240, name="redrawn", target=target, **changes)
+    for one, two in zip(*(fit_rules(s) for s in (store, other)), strict=True):
+        before, after = one.values[split], two.values[split]
+        np.testing.assert_array_equal(before[own], after[own])
+        assert not np.array_equal(before, after)
+
+
+def test_without_a_fit_split_each_group_is_valued_by_rules_fitted_on_the_others(
+    tmp_path, few_prices
+):
     """Where being right is a coin that states do not tell of, no rule can do better than chance."""
     examples = 400
     rng = np.random.default_rng(0)
@@ -86,7 +112,9 @@ def test_without_a_fit_split_each_group_is_valued_by_rules_fitted_on_the_others(
         group=group,
         split=np.where(group % 2 == 0, "val", "test"),
     )
-    for rule in fit_rules(store, prices=(0.0,)):
+    for rule in fit_rules(store):
+        if not rule.name.endswith("/0"):
+            continue
         goes_on = rule.values["test"][:, 0] > 0
         pays = store.correct("test")[:, 1] & ~store.correct("test")[:, 0]
         assert abs((goes_on == pays).mean() - 0.5) < 0.2
@@ -94,47 +122,50 @@ def test_without_a_fit_split_each_group_is_valued_by_rules_fitted_on_the_others(
 
 
 @pytest.mark.parametrize("target", ["right", "wrong"])
-def test_where_all_is_right_or_all_is_wrong_rules_leave_at_once(tmp_path, target):
+def test_where_all_is_right_or_all_is_wrong_rules_leave_at_once(tmp_path, few_prices, target):
     arrays = planted(examples=90, loops=3)
     arrays.logits[:] = torch.tensor([2.0, 0, 0, 0, 0])
     goal = torch.full((90,), 0 if target == "right" else 1)
     store = odd(tmp_path, logits=arrays.logits, target=goal)
-    rules = fit_rules(store, prices=(0.05,))
+    rules = [rule for rule in fit_rules(store) if rule.name.endswith("/0.05")]
+    assert len(rules) == len(REGRESSORS)
     everywhere_valued(rules, store)
     for rule in rules:
         assert (rule.values["test"][:, 0] <= 0).all()
 
 
 @pytest.mark.parametrize("loops", [2, 3])
-def test_few_loops_examples_and_states_do_no_harm(tmp_path, loops):
+def test_few_loops_examples_and_states_do_no_harm(tmp_path, few_prices, loops):
     arrays = planted(examples=90, loops=loops)
     hidden = arrays.hidden * 0 + 1.5
     store = odd(tmp_path, hidden=hidden, logits=arrays.logits, gate_logit=arrays.gate_logit)
-    rules = fit_rules(store, prices=FEW)
+    rules = fit_rules(store)
     assert len(rules) == len(FEW) * len(REGRESSORS)
     everywhere_valued(rules, store)
 
 
-def test_duplicated_features_do_no_harm(tmp_path):
+def test_duplicated_features_do_no_harm(tmp_path, few_prices):
     hidden = planted(examples=90, loops=3).hidden
     store = odd(tmp_path, hidden=torch.cat([hidden, hidden, hidden], 2))
-    everywhere_valued(fit_rules(store, prices=FEW), store)
+    everywhere_valued(fit_rules(store), store)
 
 
-def test_states_in_bfloat16_are_read(tmp_path):
+def test_states_in_bfloat16_are_read(tmp_path, few_prices):
     store = odd(tmp_path, hidden=planted(examples=90, loops=3).hidden.bfloat16())
-    everywhere_valued(fit_rules(store, prices=FEW, regressors=("ridge",)), store)
+    everywhere_valued(fit_rules(store, regressors=("ridge",)), store)
 
 
-def test_a_minimum_depth_leaves_nothing_to_cross_before_it(tmp_path):
+def test_a_minimum_depth_leaves_nothing_to_cross_before_it(tmp_path, few_prices):
     store = odd(tmp_path)
-    everywhere_valued(fit_rules(store, prices=FEW, min_depth=2), store, min_depth=2)
+    everywhere_valued(fit_rules(store, min_depth=2), store, min_depth=2)
 
 
-def test_an_unknown_regressor_and_a_price_that_is_none_are_refused(tmp_path):
-    store = odd(tmp_path)
+def test_an_unknown_regressor_is_refused(tmp_path):
     with pytest.raises(UnknownNameError, match="existing: boosted, mlp, ridge"):
-        fit_rules(store, regressors=("forest",))
-    for prices in ([], [-0.1], [np.inf], [np.nan]):
-        with pytest.raises(ConfigError, match="prices"):
-            fit_rules(store, prices=prices)
+        fit_rules(odd(tmp_path), regressors=("forest",))
+
+
+@pytest.mark.parametrize("regressors", [(), ("ridge", "ridge")])
+def test_regressors_are_some_and_each_once(tmp_path, regressors):
+    with pytest.raises(ConfigError, match="each once"):
+        fit_rules(odd(tmp_path), regressors=regressors)

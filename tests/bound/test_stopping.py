@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trajdiag.bound.stopping import PRICES, mean_value, targets
+from trajdiag.bound.stopping import PRICES, mean_value, step_back, targets
 from trajdiag.metrics.frontier import exit_depth, right_at
 
 
@@ -38,10 +38,12 @@ def test_a_target_is_the_later_rule_s_value_less_the_price_less_being_right_at_o
 
 def test_the_fitted_value_is_being_right_and_the_advantage_where_it_is_above_0():
     advantage, correct, prices = case()
-    goal, _ = targets(advantage, correct, prices, fitted=1.0)
-    for t in range(len(goal) - 1):
-        later = correct[:, t + 1, None] + np.maximum(advantage[t + 1], 0)
-        np.testing.assert_allclose(goal[t], later - prices - correct[:, t, None], atol=1e-6)
+    right = correct.astype(np.float32)
+    goal, _ = targets(advantage, correct, prices)
+    for t in range(len(goal)):
+        value = step_back(advantage[t], goal[t], right[:, t], forced=False, fitted=1.0)
+        expected = right[:, t, None] + np.maximum(advantage[t], 0)
+        np.testing.assert_allclose(value, expected, atol=1e-6)
 
 
 def test_before_the_minimum_depth_a_rule_goes_on_whatever_its_advantage():

@@ -7,7 +7,7 @@ import pytest
 from tests.store.planted import planted
 from tests.store.unfinished import broken_off, flip
 from trajdiag.cli import main
-from trajdiag.signals.tracker import KEPT
+from trajdiag.signals.registry import KEPT
 from trajdiag.store import schema
 from trajdiag.store.from_arrays import from_arrays
 

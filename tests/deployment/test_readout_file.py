@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -203,3 +204,14 @@ def write_signed(path: Path, content: dict) -> None:
     content.pop("sha256")
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
     path.write_text(json.dumps({**content, "sha256": hashlib.sha256(canonical).hexdigest()}))
+
+
+def test_the_command_that_chooses_it_again_is_one_line_for_a_shell(tmp_path):
+    plain = saved(tmp_path / "a.json")
+    assert plain.command == "trajdiag score mine --readouts entropy --target accuracy=0.9"
+    odd = dataclasses.replace(
+        plain, store="my runs~", name="my gate", target="risk", delta=0.1, min_depth=2
+    )
+    words = ["trajdiag", "score", "my runs~", "--readouts", "my gate"]
+    words += ["--target", "risk=0.9", "--delta", "0.1", "--min-depth", "2"]
+    assert shlex.split(odd.command) == words

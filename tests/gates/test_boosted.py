@@ -12,7 +12,7 @@ from trajdiag.errors import GateError
 from trajdiag.gates import signal_reader
 from trajdiag.gates.gate import Gate, load_gate
 from trajdiag.gates.signal_features import SignalFeatures, readable
-from trajdiag.signals.tracker import SIGNALS
+from trajdiag.signals.registry import SIGNALS
 from trajdiag.store.from_arrays import from_arrays
 from trajdiag.store.reader import Store
 

@@ -7,12 +7,15 @@ import torch
 from trajdiag.errors import ConfigError
 from trajdiag.gates.halting import (
     cumulative_hazard,
-    exit_cdf,
     kl_to_prior,
     log_exit_pdf,
     ponder_loss,
     prior,
 )
+
+
+def exit_cdf(gate_logit: torch.Tensor) -> torch.Tensor:
+    return -torch.expm1(-cumulative_hazard(gate_logit))
 
 
 def exit_pdf_by_hand(gate_logits: list[float]) -> list[float]:

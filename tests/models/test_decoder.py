@@ -84,11 +84,11 @@ def test_explicit_positions_shift_nothing_but_relative_angles():
 
 @pytest.mark.parametrize("gate", ["none", "linear", "mlp"])
 def test_packed_groups_agree_with_rows_run_alone(gate):
-    decoder = random_decoder(gate=gate)
+    decoder = random_decoder(gate=gate, loops=4)
     model = as_model(decoder)
     groups = [tokens(3, 5, seed=1), tokens(1, 2, seed=2), tokens(2, 7, seed=3)]
     with torch.no_grad():
-        packed = decoder.run_packed(groups, loops=4)
+        packed = decoder.run_packed(groups)
     alone = [trace(model, group, loops=4) for group in groups]
     for loop in range(4):
         hidden = torch.cat([t.hidden[:, :, loop].flatten(0, 1) for t in alone])

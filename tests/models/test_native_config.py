@@ -1,8 +1,11 @@
 """Which configurations of the families that transformers implements are refused unopened."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+import transformers
+from transformers.models.auto import modeling_auto
 
 from trajdiag.errors import CheckpointError
 from trajdiag.models.native_config import refuse_unsupported, require_family
@@ -28,18 +31,36 @@ def test_options_that_stepping_would_get_wrong_are_refused(
         refuse_unsupported(option)
 
 
-def test_an_old_transformers_is_refused_with_the_command_that_helps() -> None:
-    require_family("dory", "5.24.0", ["dory"])
-    require_family("dory", "6.0.0.dev0", ["dory"])
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Lets transformers be of a version, with one family of causal language models."""
+
+    def installed(version: str, family: str) -> None:
+        monkeypatch.setattr(transformers, "__version__", version)
+        monkeypatch.setattr(modeling_auto, "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES", {family: "Fish"})
+
+    return installed
+
+
+def test_an_old_transformers_is_refused_with_the_command_that_helps(
+    install: Callable[[str, str], None],
+) -> None:
+    for installed in ("5.24.0", "6.0.0.dev0"):
+        install(installed, "dory")
+        require_family("dory")
     for installed in ("4.57.1", "5.9.0"):
+        install(installed, "dory")
         with pytest.raises(CheckpointError) as caught:
-            require_family("dory", installed, ["dory"])
+            require_family("dory")
         assert str(caught.value) == (
             f"dory models need transformers 5.24 or later, and {installed} is installed: "
             'pip install -U "transformers>=5.24"'
         )
 
 
-def test_a_transformers_without_the_family_is_refused() -> None:
+def test_a_transformers_without_the_family_is_refused(
+    install: Callable[[str, str], None],
+) -> None:
+    install("5.30.0", "llama")
     with pytest.raises(CheckpointError, match=r"5\.30\.0 is installed and does not"):
-        require_family("dory", "5.30.0", ["llama"])
+        require_family("dory")

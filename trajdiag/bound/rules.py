@@ -36,8 +36,6 @@ class Rule:
 
     name: str
     """REGRESSOR/PRICE."""
-    price: float
-    """Of a loop, in accuracy."""
     values: Mapping[str, NDArray[np.float32]]
     """By split, `val` and `test`, [example, loop]: the advantage of going on, in accuracy. NaN
     before the minimum depth; at T, where nothing can go on, minus infinity."""
@@ -47,30 +45,26 @@ def fit_rules(
     store: Store,
     *,
     regressors: Sequence[str] = REGRESSORS,
-    prices: Sequence[float] = PRICES,
     min_depth: int = 1,
     seed: int = 0,
 ) -> list[Rule]:
-    """One rule for each regressor and price.
+    """One rule for each regressor and each of PRICES. The store has val and test.
 
     Fitted on `fit`, with `val` to choose strengths and when to stop. A store without `fit` is
     cross-fitted: the values of each fifth of the groups of val and test are of rules fitted on the
-    others. Raises UnknownNameError for an unknown regressor, ConfigError for prices that are no
-    costs.
+    others. Raises UnknownNameError for an unknown regressor, ConfigError for none or for one given
+    twice.
     """
     require_regressors(regressors)
-    if not len(prices) or not all(0 <= price < float("inf") for price in prices):
-        raise ConfigError(f"prices must be at least 0 and finite, and one at least, got {prices}")
-    splits = [split for split in _VALUED if split in store.splits]
-    shape = {split: (len(store.rows(split)), store.loops) for split in splits}
+    shape = {split: (len(store.rows(split)), store.loops) for split in _VALUED}
     found = {
         (regressor, price, split): np.full(shape[split], -np.inf, np.float32)
         for regressor in regressors
-        for price in prices
-        for split in splits
+        for price in PRICES
+        for split in _VALUED
     }
     rng = np.random.default_rng(seed)
-    cost = np.array(prices, np.float32)
+    cost = np.array(PRICES, np.float32)
     for fit_rows, held_rows, valued in _parts(store, rng):
         features = Features(store, fit_rows, rng)
         fit, held = (_sample(store, features, rows) for rows in (fit_rows, held_rows))
@@ -82,18 +76,17 @@ def fit_rules(
             ):
                 for regressor, rule in rules.items():
                     advantage = rule(read)
-                    for k, price in enumerate(prices):
+                    for k, price in enumerate(PRICES):
                         found[regressor, price, split][at[part], :-1] = advantage[:, :, k].T
     for values in found.values():
         values[:, : min_depth - 1] = np.nan
     return [
         Rule(
             name=f"{regressor}/{price:g}",
-            price=price,
-            values={split: found[regressor, price, split] for split in splits},
+            values={split: found[regressor, price, split] for split in _VALUED},
         )
         for regressor in regressors
-        for price in prices
+        for price in PRICES
     ]
 
 
@@ -126,23 +119,16 @@ def _parts(
             inner = outer
         return some(inner, most_fitted), some(outer, most_held)
 
-    splits = [split for split in _VALUED if split in store.splits]
     if "fit" in store.splits:
-        everything = {split: np.arange(len(store.rows(split))) for split in splits}
-        if "val" in splits:
-            yield (
-                some(store.rows("fit"), most_fitted),
-                some(store.rows("val"), most_held),
-                everything,
-            )
-        else:
-            yield *both(store.rows("fit")), everything
+        everything = {split: np.arange(len(store.rows(split))) for split in _VALUED}
+        fitted, held = some(store.rows("fit"), most_fitted), some(store.rows("val"), most_held)
+        yield fitted, held, everything
         return
     rows = store.rows()
     fold = folds(store.group, _FOLDS, rng)
     for part in np.unique(fold):
         others = rows[fold != part]
-        valued = {split: np.flatnonzero(fold[store.rows(split)] == part) for split in splits}
+        valued = {split: np.flatnonzero(fold[store.rows(split)] == part) for split in _VALUED}
         yield *both(others if len(others) else rows), valued
 
 

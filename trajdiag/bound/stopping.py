@@ -24,22 +24,18 @@ def targets(
     prices: NDArray[np.float32],
     *,
     min_depth: int = 1,
-    fitted: float = 0.0,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """What the advantages are to be regressed on, and the value at loop 1 of the rule they make.
 
     `advantage` [loop < T, example, price] is the rule, `correct` is [example, loop]; the targets
-    are as `advantage`, the value is [example, price]. `fitted` weighs the fitted value against the
-    realised one, where the rule goes on. A rule never leaves before `min_depth`.
+    are as `advantage`, the value is [example, price]. A rule never leaves before `min_depth`.
     """
     right = correct.astype(np.float32)
     goal = np.empty_like(advantage)
     value = at_last(correct, prices)
     for t in reversed(range(len(advantage))):
         goal[t] = value - prices - right[:, t, None]
-        value = step_back(
-            advantage[t], goal[t], right[:, t], forced=t + 1 < min_depth, fitted=fitted
-        )
+        value = step_back(advantage[t], goal[t], right[:, t], forced=t + 1 < min_depth)
     return goal, value
 
 
@@ -58,7 +54,8 @@ def step_back(
 ) -> NDArray[np.float32]:
     """The value at a loop, [example, price], from what going on brought, `goal` [example, price].
 
-    `right` is [example]; where `forced`, the rule goes on whatever its advantage.
+    `right` is [example]; where `forced`, the rule goes on whatever its advantage. `fitted` weighs
+    the fitted value against the realised one, where the rule goes on.
     """
     if forced:
         return right[:, None] + goal

@@ -55,10 +55,10 @@ def score(
     """Score every readout of one or more stores.
 
     Thresholds are chosen on val and reported on test, best first on val: `depth` and `accuracy` at
-    the least depth within half a point of the last loop (or at --threshold.NAME), `area` over all
+    the least depth within --slack of the last loop (or at --threshold.NAME), `area` over all
     mean-depth budgets, `depth@95` at the least depth that reaches 95%, `spearman` of exit depth
-    with difficulty. Brackets are 95% intervals over test inputs; a dash is a target that val never
-    reaches. The oracle leaves in hindsight: the bound at equal depth.
+    with difficulty. Brackets are intervals over inputs, at --confidence; a dash is a target that
+    val never reaches. The oracle leaves in hindsight: the bound at equal depth.
     """
     if json_output and csv:
         raise UsageError("give --json or --csv, not both")

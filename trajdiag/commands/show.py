@@ -160,9 +160,9 @@ def _accuracies(store: Store) -> Table:
     return table
 
 
-def accuracy_by_score(store: Store, split: str = "test") -> dict[str, list[float]]:
-    """Accuracy of each loop: as the task decides, and by every score of continuations."""
-    found = {"as decided": store.correct(split).mean(0).tolist()}
+def accuracy_by_score(store: Store) -> dict[str, list[float]]:
+    """Test accuracy of each loop: as the task decides, and by every score of continuations."""
+    found = {"as decided": store.correct("test").mean(0).tolist()}
     for name in store.score_names:
-        found[ACCURACIES[name]] = store.correct(split, name).mean(0).tolist()
+        found[ACCURACIES[name]] = store.correct("test", name).mean(0).tolist()
     return found

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -217,10 +218,13 @@ class SavedReadout:
     @property
     def command(self) -> str:
         """The command line that chooses it again."""
-        asked = f"--target {self.target}={self.level:.12g}"
-        risk = "" if self.delta is None else f" --delta {self.delta:.12g}"
-        least = "" if self.min_depth == 1 else f" --min-depth {self.min_depth}"
-        return f"trajdiag score {self.store} --readouts {self.name} {asked}{risk}{least}"
+        words = ["trajdiag", "score", self.store, "--readouts", self.name]
+        words += ["--target", f"{self.target}={self.level:.12g}"]
+        if self.delta is not None:
+            words += ["--delta", f"{self.delta:.12g}"]
+        if self.min_depth != 1:
+            words += ["--min-depth", str(self.min_depth)]
+        return shlex.join(words)
 
 
 def weights_sha256(folder: Path) -> str:

@@ -43,9 +43,10 @@ def document_work(task: DocumentTask, encode: Encoder, longest: int, *, inputs: 
         of_split = [i for i, (name, _) in enumerate(placed) if name == split]
         counts = np.array([max(0, len(encoded[i]) - 1) for i in of_split], np.int64)
         chosen = checked_positions(task, split, counts, [placed[i][1].id for i in of_split])
+        before = len(windows)
         for i, positions in zip(of_split, chosen, strict=True):
             windows += _windows(i, encoded[i], positions, longest)
-        if not any(window.document in set(of_split) for window in windows):
+        if len(windows) == before:
             raise ConfigError(
                 f"task {task.name} has no token to predict in split {split}: its documents are "
                 "shorter than two tokens; give it longer ones, or no documents"

@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import os
+import shlex
 from pathlib import Path
 from typing import Any, Literal
 
@@ -198,7 +199,7 @@ class Gate:
             raise FingerprintError(
                 f"gate {self.name} was fitted on store {self.store_} with fingerprint "
                 f"{self.fingerprint_[:12]}, not on {store.name} with {store.fingerprint[:12]}; "
-                f"fit one with `trajdiag fit-gate {store.name}`"
+                f"fit one with `trajdiag fit-gate {shlex.quote(store.name)}`"
             )
 
     def save(self, folder: str | os.PathLike[str]) -> Path:

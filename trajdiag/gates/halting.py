@@ -60,11 +60,6 @@ def cumulative_hazard(gate_logit: Tensor) -> Tensor:
     return pad(hazard, (0, 1), value=torch.inf)
 
 
-def exit_cdf(gate_logit: Tensor) -> Tensor:
-    """CDF_t = q_1 + ... + q_t of `gate_logit` [..., loop], float64, exactly 1 at T."""
-    return -torch.expm1(-cumulative_hazard(gate_logit))
-
-
 def kl_to_prior(log_q: Tensor, prior: Tensor) -> Tensor:
     """KL(q || prior) in nats over the last dimension: [..., loop] and [loop] give [...]."""
     return (log_q.exp() * (log_q - prior.to(log_q).log())).sum(-1)

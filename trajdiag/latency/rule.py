@@ -86,11 +86,7 @@ def live_rule(
 
 
 def saved_rule(
-    model: LoopedModel,
-    saved: SavedReadout,
-    *,
-    threshold: float | None = None,
-    loops: int | None = None,
+    model: LoopedModel, saved: SavedReadout, *, threshold: float | None = None
 ) -> LiveRule:
     """The rule of a readout file, at its own threshold or at another. Raises as `live_rule`, and
     FingerprintError for a fitted gate that was fitted on another model's states, ReadoutError where
@@ -106,7 +102,7 @@ def saved_rule(
         readout = saved.load_gate()
     if threshold is None:
         threshold = saved.point.threshold
-    return live_rule(model, readout, threshold, min_depth=saved.min_depth, loops=loops)
+    return live_rule(model, readout, threshold, min_depth=saved.min_depth)
 
 
 def refuse_continuations(rule: LiveRule) -> None:

@@ -162,15 +162,15 @@ class OuroDecoder(nn.Module):
             gate = self.model.early_exit_gate
             return linear(hidden.float(), gate.weight.float(), gate.bias.float()).squeeze(-1)
 
-    def run_packed(self, groups: list[Tensor], loops: int | None = None) -> PackedStates:
-        """Run groups of equal-length rows, each int64 [row, position] without padding, to `loops`.
+    def run_packed(self, groups: list[Tensor]) -> PackedStates:
+        """Run groups of equal-length rows, each int64 [row, position] without padding, to T.
 
-        Tokens are concatenated group by group and row by row; `loops` defaults to the config's T.
+        Tokens are concatenated group by group and row by row.
         """
         shapes, device = _shapes(groups), groups[0].device
         positions = torch.cat([torch.arange(p, device=device).repeat(r) for r, p in shapes])
         batch, x, hidden = self.batch(shapes, positions), self._embed_packed(groups), []
-        for _ in range(self.config.total_ut_steps if loops is None else loops):
+        for _ in range(self.config.total_ut_steps):
             x = self.loop(x, batch)
             hidden.append(x)
         ends = torch.cat([torch.full((r,), p, device=device) for r, p in shapes]).cumsum(0) - 1

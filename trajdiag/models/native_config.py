@@ -15,16 +15,13 @@ _STATIC_ROPE = frozenset({"default", "linear", "llama3", "proportional", "yarn"}
 """Rotary types whose angles do not depend on the longest row of the batch."""
 
 
-def require_family(
-    family: str, installed: str | None = None, known: Collection[str] | None = None
-) -> None:
-    """Raise CheckpointError unless transformers, of version `installed` and with causal language
-    models for the model types `known`, has this family; both default to the installed one's."""
-    if installed is None or known is None:
-        import transformers
-        from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+def require_family(family: str) -> None:
+    """Raise CheckpointError unless the installed transformers has causal language models of this
+    family, and is new enough to step them."""
+    import transformers
+    from transformers.models.auto import modeling_auto
 
-        installed, known = transformers.__version__, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    installed = transformers.__version__
     release = tuple(int(part) for part in re.findall(r"\d+", installed)[:2])
     floor = ".".join(map(str, FLOOR))
     if release < FLOOR:
@@ -32,7 +29,7 @@ def require_family(
             f"{family} models need transformers {floor} or later, and {installed} is installed: "
             f'pip install -U "transformers>={floor}"'
         )
-    if family not in known:
+    if family not in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         raise CheckpointError(
             f"{family} models need a transformers that has them, such as {floor}; {installed} is "
             f'installed and does not: pip install -U "transformers=={floor}.*"'

@@ -22,7 +22,8 @@ from trajdiag.results import (
 )
 
 ORACLE = "oracle"
-"""The oracle that bounds every readout: it leaves at the first right loop."""
+"""The kind of all readouts in hindsight, and the name of the one that bounds every readout: it
+leaves at the first right loop."""
 FEW, IN_FULL = 8, 4
 """Of more stores than `FEW` a report shows the first `IN_FULL` in full, and of the others what
 compares them."""

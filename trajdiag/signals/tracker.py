@@ -13,10 +13,8 @@ from torch import Tensor
 
 from trajdiag.errors import UnknownNameError
 from trajdiag.signals.prediction import PredictionTracker
-from trajdiag.signals.registry import KEPT, SIGNALS, Signal
+from trajdiag.signals.registry import SIGNALS
 from trajdiag.signals.states import StateTracker
-
-__all__ = ["KEPT", "SIGNALS", "Signal", "SignalTracker", "compute_signals"]
 
 _PIECE = 2**18
 """Numbers of one array, all loops of it, that a CPU works on at a time: few enough for its cache,

@@ -316,7 +316,7 @@ def _chance(s: Scored, spans: Spans, seed: int) -> Chance:
     above = [level - majority[:, 0] for level in levels]
     adjusted = holm([_one_sided(spans.drawn(x)) for x in above])
     return Chance(
-        p=chance_p(test.predictions, test.target, seed),
+        p=chance_p(test.predictions, test.target, test.group, seed),
         majority=float(majority[0, 0]),
         best=float(max(level[0] for level in levels)),
         beaten=any(p is not None and p <= 0.05 for p in adjusted),

@@ -1,5 +1,5 @@
 """How often 95% intervals hold the truth: in 93 to 97 of 100 simulated data sets, of 3,000 for
-means and of 1,000 for what is chosen.
+means and of 1,000 for what is chosen; in 90 or more over the fewest groups anything is told of.
 
 Data sets are columns of one resample, several resamples of other groups and seeds: given the
 weights, what they draw from independent columns is independent.
@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
+from trajdiag.diagnosis.evidence import LEAST_TOLD
 from trajdiag.metrics.bootstrap import LEFT_OUT, Resample, interval
 from trajdiag.metrics.frontier import NEVER, exit_depth, right_at
 from trajdiag.metrics.points import Points
@@ -19,9 +20,9 @@ REPEATS, DATA_SETS = 10, 300
 """Resamples, and data sets of each."""
 
 
-def clusters(rng):
-    """Sizes 1 to 5 of GROUPS groups, as the group of each example."""
-    return np.repeat(np.arange(GROUPS), rng.integers(1, 6, GROUPS))
+def clusters(rng, groups=GROUPS):
+    """Sizes 1 to 5 of the groups, as the group of each example."""
+    return np.repeat(np.arange(groups), rng.integers(1, 6, groups))
 
 
 def resampled(group, seed, n_resamples=1000, role: Literal["test", "val"] = "test"):
@@ -44,8 +45,21 @@ def coverage(estimates, truth):
 def answers(rng, group):
     """Whether right, [example, data set], where an input is easy or hard to all of its repeats:
     Beta(2, 1), of mean 2/3."""
-    easy = rng.beta(2, 1, (GROUPS, DATA_SETS))
+    easy = rng.beta(2, 1, (group.max() + 1, DATA_SETS))
     return rng.random((len(group), DATA_SETS)) < easy[group]
+
+
+GAINED = 0.3 * 1 / 3 - 0.1 * 2 / 3
+
+
+def gained(rng, group, seed):
+    """The estimates of the difference of two accuracies, [row, data set]: the second is right in .3
+    of what the first gets wrong, and wrong in .1 of what it gets right."""
+    one = answers(rng, group)
+    luck = rng.random(one.shape)
+    other = np.where(one, luck > 0.1, luck < 0.3)
+    means = resampled(group, seed).means(np.concatenate([one, other], axis=1))
+    return means[:, DATA_SETS:] - means[:, :DATA_SETS]
 
 
 @pytest.mark.parametrize("clustered", [False, True])
@@ -74,14 +88,30 @@ def test_intervals_of_a_paired_difference_hold_it_as_often_as_they_promise(clust
     found = []
     for seed in range(REPEATS):
         group = clusters(rng) if clustered else np.arange(GROUPS)
-        one = answers(rng, group)
-        # Right in .3 of what the first gets wrong, wrong in .1 of what it gets right.
-        luck = rng.random(one.shape)
-        other = np.where(one, luck > 0.1, luck < 0.3)
-        means = resampled(group, seed).means(np.concatenate([one, other], axis=1))
-        difference = means[:, DATA_SETS:] - means[:, :DATA_SETS]
-        found.append(coverage(difference, 0.3 * 1 / 3 - 0.1 * 2 / 3))
+        found.append(coverage(gained(rng, group, seed), GAINED))
     assert (np.abs(np.mean(found, axis=0) - 0.95) < 0.02).all()
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_over_the_fewest_groups_that_anything_is_told_of_they_hold_it_nearly_as_often(clustered):
+    rng = np.random.default_rng(30 + clustered)
+    found = []
+    for seed in range(REPEATS):
+        group = clusters(rng, LEAST_TOLD) if clustered else np.arange(LEAST_TOLD)
+        accuracy = coverage(resampled(group, seed).means(answers(rng, group)), 2 / 3)
+        found.append([accuracy, coverage(gained(rng, group, seed), GAINED)])
+    assert (np.mean(found, axis=0) > 0.9).all()
+
+
+def test_over_the_fewest_groups_nothing_is_seldom_taken_for_something():
+    rng = np.random.default_rng(32)
+    held, above = [], []
+    for seed in range(REPEATS):
+        means = resampled(np.arange(LEAST_TOLD), seed).means(rng.normal(size=(LEAST_TOLD, 300)))
+        held.append(coverage(means, 0.0))
+        above.append([interval(column[: -2 * LEFT_OUT])[1] > 0 for column in means.T])
+    assert (np.mean(held, axis=0) > 0.92).all()
+    assert np.mean(above) < 0.045
 
 
 THRESHOLDS = np.concatenate([[NEVER], np.linspace(-3, 5, 25), [NEVER]])

@@ -153,8 +153,8 @@ def _chance(e: Evidence) -> Finding:
 
 def _too_few(e: Evidence) -> Finding:
     message = (
-        f"{independent(e.fewest, e.fewest_of)} cannot tell anything from chance, "
-        f"whatever comes out; {LEAST_TOLD} are the least that can at 95%"
+        f"nothing is told of {independent(e.fewest, e.fewest_of)}: intervals over fewer than "
+        f"{LEAST_TOLD} are too narrow"
     )
     advice = "Extract more examples; those of one group count once."
     return finding_of(e, TOO_FEW, "info", message, advice, {"n": float(e.fewest)})

@@ -83,8 +83,8 @@ def verdict(stores: Sequence[Evidence]) -> list[str]:
 
 def _too_few(e: Evidence) -> str:
     return (
-        f"of {e.store} nothing can be told: {independent(e.fewest, e.fewest_of)}, and no outcome "
-        f"on fewer than {LEAST_TOLD} is clear of chance at 95%"
+        f"of {e.store} nothing can be told: {independent(e.fewest, e.fewest_of)}, and intervals "
+        f"over fewer than {LEAST_TOLD} are too narrow"
     )
 
 

@@ -11,7 +11,8 @@ from tests.language_models import VOCABULARY, byte_tokenizer, loaded, tiny_ouro
 from trajdiag.errors import ConfigError
 from trajdiag.extraction import extract
 from trajdiag.models.tracing import trace
-from trajdiag.signals.tracker import KEPT, compute_signals
+from trajdiag.signals.registry import KEPT
+from trajdiag.signals.tracker import compute_signals
 from trajdiag.store import schema
 from trajdiag.tasks.questions import Document
 

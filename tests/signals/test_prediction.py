@@ -10,7 +10,8 @@ from scipy.special import logsumexp, rel_entr, softmax
 from scipy.stats import entropy
 
 from trajdiag.signals.padding import PADDED
-from trajdiag.signals.tracker import SIGNALS, compute_signals
+from trajdiag.signals.registry import SIGNALS
+from trajdiag.signals.tracker import compute_signals
 
 ROWS, LOOPS, CLASSES = 40, 5, 7
 OF_LOGITS = [name for name, signal in SIGNALS.items() if signal.reads == "logits"]

@@ -6,7 +6,8 @@ import torch
 
 from trajdiag.errors import UnknownNameError
 from trajdiag.metrics.frontier import exit_depth
-from trajdiag.signals.tracker import SIGNALS, SignalTracker, compute_signals
+from trajdiag.signals.registry import SIGNALS
+from trajdiag.signals.tracker import SignalTracker, compute_signals
 
 ACCELERATION = ["acceleration", "acceleration_twice"]
 OF_STATES = [name for name, signal in SIGNALS.items() if signal.reads == "states"]

@@ -7,7 +7,8 @@ from scipy.spatial.distance import cosine
 from scipy.special import log_softmax, rel_entr, softmax
 from scipy.stats import entropy
 
-from trajdiag.signals.tracker import SIGNALS, SignalTracker, compute_signals
+from trajdiag.signals.registry import SIGNALS
+from trajdiag.signals.tracker import SignalTracker, compute_signals
 
 ROWS, LOOPS, D, CLASSES = 40, 5, 16, 7
 

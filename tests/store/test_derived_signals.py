@@ -9,7 +9,8 @@ import torch
 
 from tests.store.planted import planted
 from trajdiag.errors import NonFiniteError
-from trajdiag.signals.tracker import KEPT, SIGNALS, compute_signals
+from trajdiag.signals.registry import KEPT, SIGNALS
+from trajdiag.signals.tracker import compute_signals
 from trajdiag.store import derived_signals
 from trajdiag.store.derived_signals import derive_signals
 from trajdiag.store.from_arrays import from_arrays

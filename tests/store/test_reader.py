@@ -10,7 +10,8 @@ from torch.nn.functional import cross_entropy
 
 from tests.store.planted import planted
 from trajdiag.errors import UnknownNameError
-from trajdiag.signals.tracker import SIGNALS, compute_signals
+from trajdiag.signals.registry import SIGNALS
+from trajdiag.signals.tracker import compute_signals
 from trajdiag.store import schema
 from trajdiag.store.from_arrays import from_arrays
 from trajdiag.store.reader import Store

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trajdiag.signals.tracker import SIGNALS, SignalTracker
+from trajdiag.signals.registry import SIGNALS
+from trajdiag.signals.tracker import SignalTracker
 
 if TYPE_CHECKING:
     from trajdiag.store.reader import Store

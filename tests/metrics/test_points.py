@@ -228,3 +228,38 @@ def test_rows_that_are_undefined_on_either_sample_stay_undefined():
         assert path.area(5)[0] == pytest.approx(whole)
         assert np.isnan(path.area(5)[1:]).all()
         assert np.isnan(path.accuracy_at(np.array([1.0, 2.5]))[1:]).all()
+
+
+def furthest_within(depth, accuracy, budget):
+    """Accuracy of the mixture of neighbouring vertices, furthest along a curve, whose mean depth is
+    within the budget, by trying many."""
+    for vertex in range(len(depth) - 1, 0, -1):
+        for weight in np.linspace(1, 0, 4001):
+            if (1 - weight) * depth[vertex - 1] + weight * depth[vertex] <= budget + 1e-12:
+                return (1 - weight) * accuracy[vertex - 1] + weight * accuracy[vertex]
+    return accuracy[0]
+
+
+def test_rules_that_change_places_on_test_are_mixed_as_val_mixes_them():
+    def rule(val_depth, val_accuracy, depth, accuracy):
+        return Points(
+            val_depth=np.array([val_depth]),
+            val_accuracy=np.array([val_accuracy]),
+            depth=np.array([depth]),
+            accuracy=np.array([accuracy]),
+        )
+
+    one = rule([1.0, 2.0, 4.0], [0.2, 0.5, 0.8], [1.0, 3.0, 3.5], [0.2, 0.55, 0.75])
+    other = rule([1.0, 3.0, 5.0], [0.2, 0.7, 0.85], [1.0, 2.2, 4.2], [0.2, 0.66, 0.82])
+    path = pooled([one, other], loops=5).path()
+    np.testing.assert_array_equal(path.depth[0, :5], [1.0, 3.0, 2.2, 3.5, 4.2])
+    budgets = np.linspace(1, 5, 33)
+    expected = [furthest_within(path.depth[0], path.accuracy[0], b) for b in budgets]
+    np.testing.assert_allclose(path.accuracy_at(budgets)[0], expected, atol=5e-4)
+
+
+def test_a_last_rule_that_is_shallower_on_test_is_taken_as_soon_as_it_is_within_the_budget():
+    depth, accuracy = np.array([[1.0, 3.0, 2.0]]), np.array([[0.2, 0.6, 0.8]])
+    path = Path(val_depth=depth, val_accuracy=accuracy, depth=depth, accuracy=accuracy)
+    found = path.accuracy_at(np.array([1.5, 2.0, 2.5, 3.0, 4.0]))
+    np.testing.assert_allclose(found, [[0.3, 0.8, 0.8, 0.8, 0.8]])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from tests.trajectories import planted
 from trajdiag.metrics.attribution import PARTS
@@ -142,3 +143,20 @@ def test_drift_is_test_less_val_at_the_threshold_of_the_sample(scored):
     val, test = (store.signal("logit_margin", split) for split in ("val", "test"))
     depth = [exit_depth(x, e.threshold, "high").mean() for x in (val, test)]
     assert e.drift["depth"][0] == pytest.approx(depth[1] - depth[0])
+
+
+def test_resamples_of_the_rank_correlation_lie_about_the_exact_value(tmp_path):
+    rng = np.random.default_rng(3)
+    difficulty = rng.normal(size=EXAMPLES)
+    margin = np.arange(LOOPS) - difficulty[:, None] + 0.3 * rng.normal(size=(EXAMPLES, LOOPS))
+    store = planted(tmp_path / "smooth.zarr", margin > 1, confidence=margin, difficulty=difficulty)
+    s = score_stores([store], ScoreConfig(readouts=("logit_margin",), n_resamples=25))[0]
+    e, group = s.get("logit_margin"), s.outcomes.test.group
+    leaves, known = e.exits.leaves, s.outcomes.difficulty
+    bins = np.searchsorted(np.quantile(known, np.linspace(0, 1, 21)[1:-1]), known, side="right")
+    drawn = [np.repeat(np.arange(len(known)), w.astype(int)) for w in
+             weights(s.resamples.test, group)]  # fmt: skip
+    binned = np.array([stats.spearmanr(leaves[rows], bins[rows]).statistic for rows in drawn])
+    exact = stats.spearmanr(leaves, known).statistic
+    assert abs(exact - binned[0]) > 1e-4
+    np.testing.assert_allclose(e.estimates["spearman"], exact + binned - binned[0], atol=1e-5)

@@ -3,7 +3,9 @@
 The curve is the upper concave hull of the readout's operating points and two anchors, leave at loop
 1 and run to T, since a deployer can randomise between neighbouring vertices; right of its best
 vertex it is flat, since a budget need not be spent. Its vertices are chosen on one sample (val) and
-evaluated on another (test): thresholds are nested, so depths keep their order on every sample.
+evaluated on another (test). The thresholds of one readout are nested, so that its depths keep their
+order on every sample; vertices of several readouts, as the learned bound's, may change places on
+test.
 """
 
 from dataclasses import dataclass
@@ -49,7 +51,7 @@ def area(
     depth: NDArray[np.float64], accuracy: NDArray[np.float64], loops: int
 ) -> NDArray[np.float64]:
     """Mean accuracy over budgets in [1, T] of curves with vertices `depth`, `accuracy` [...,
-    vertex]."""
+    vertex], in their order: where a depth falls, what lies under the stretch back is taken off."""
     if loops == 1:
         return accuracy[..., -1]
     width = np.diff(depth, axis=-1)
@@ -60,14 +62,20 @@ def area(
 def accuracy_at(
     depth: NDArray[np.float64], accuracy: NDArray[np.float64], budgets: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Accuracy of curves [..., vertex] at each budget, all within [1, T]: [..., budget]."""
-    if depth.shape[-1] == 1:
+    """Accuracy of curves [..., vertex] at each budget, all within [1, T]: [..., budget].
+
+    It is read behind the last vertex within the budget, so that where depths change places the
+    mixture counts that is furthest along the curve: the one preferred where it was chosen.
+    """
+    last = depth.shape[-1] - 1
+    if last == 0:
         return np.repeat(accuracy, len(budgets), axis=-1)
-    beyond = (depth[..., None, :] <= budgets[:, None]).sum(axis=-1).clip(1, depth.shape[-1] - 1)
+    within = depth[..., None, ::-1] <= budgets[:, None]
+    beyond = (last + 1 - within.argmax(axis=-1)).clip(1, last)
     d0, d1, a0, a1 = (
         np.take_along_axis(x, beyond - back, axis=-1) for x in (depth, accuracy) for back in (1, 0)
     )
-    rising = d1 != d0
+    rising = d1 > d0
     weight = np.where(rising, (budgets - d0) / np.where(rising, d1 - d0, 1.0), 1.0)
     return a0 + weight.clip(0.0, 1.0) * (a1 - a0)
 

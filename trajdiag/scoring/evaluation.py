@@ -13,6 +13,7 @@ from trajdiag.metrics.difficulty import Bins, means_by_bin, spearman, spearman_o
 from trajdiag.metrics.frontier import TIE, Frontier, exit_depth, frontier, thin
 from trajdiag.metrics.frontier_summary import FrontierError
 from trajdiag.metrics.points import Path, Points
+from trajdiag.metrics.random_blocks import about
 from trajdiag.readout import Readout
 from trajdiag.scoring.point_sums import PointSums
 from trajdiag.scoring.samples import Outcomes
@@ -255,8 +256,8 @@ def evaluation(
     estimates, picks = _estimates(path, own, points, chosen, targets, loops)
     if len(outcomes.levels.centre):
         correlation = spearman_of_table(rest[:, 1:].reshape(len(means), loops, -1))
-        correlation[0] = spearman(on_test.leaves, outcomes.difficulty)
-        estimates["spearman"] = correlation
+        exact = spearman(on_test.leaves, outcomes.difficulty)
+        estimates["spearman"] = about(exact, correlation)
     return Evaluation(
         readout=readout,
         points=own,

@@ -79,6 +79,12 @@ class Board:
         given = self.score(store, readout, f"{what}@threshold")
         return given or self.score(store, readout, f"{what}@final")
 
+    def threshold(self, store: str, readout: str) -> float | None:
+        """The threshold at the operating point, in the readout's unit; None where it has none, or
+        runs to the last loop."""
+        given = self.value(store, readout, "threshold@threshold")
+        return self.value(store, readout, "threshold@final") if given is None else given
+
     def operating_point(self, store: str, readout: str) -> tuple[float, float] | None:
         """Its depth and accuracy, where it has one."""
         rows = [self.point(store, readout, what) for what in ("depth", "accuracy")]

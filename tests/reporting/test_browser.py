@@ -307,8 +307,8 @@ def test_a_point_without_an_interval_names_the_nearest_that_has_one(tab):
         const part = svg.querySelector('[data-series=entropy]'), path = part.querySelector('path');
         const known = part.dataset.known.split(';').map(r => r.split(' ').map(Number));
         const at = Array.from({ length: 200 }, (_, i) =>
-          path.getPointAtLength(path.getTotalLength() * i / 200)).filter(p => p.y < (top + bottom) / 2)
-          .find(p => known.every(([x]) =>
+          path.getPointAtLength(path.getTotalLength() * i / 200))
+          .filter(p => p.y < (top + bottom) / 2).find(p => known.every(([x]) =>
           Math.abs(left + (x - x0) / (x1 - x0) * (right - left) - p.x) > 12));
         for (const other of svg.querySelectorAll('[data-series]'))
           if (other !== part) other.classList.add('off');

@@ -190,6 +190,16 @@ def test_a_long_unit_stays_within_its_panel_of_the_signal_figure():
             assert left + width < NARROW
 
 
+def test_of_a_confidence_in_nats_the_signal_figure_says_what_they_are():
+    results = planted_results(["mano-joint-linear"], examples=60)
+    results = dataclasses.replace(
+        results, readouts=[r for r in results.readouts if r.readout != "entropy"]
+    )
+    with style():
+        panels = {panel.title: panel.body for panel in signal_figure(board(results)).panels}
+    assert {title for title, body in panels.items() if "−log(1 − p)" in body} == {"top1"}
+
+
 def test_hostile_names_are_shown_and_not_obeyed():
     results = planted_results(["mano-fixed-uniform", "mano-joint-linear"], examples=60)
     results.profile.clear()

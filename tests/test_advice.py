@@ -106,7 +106,7 @@ def findings_with_commands() -> list[Finding]:
 def test_commands_that_findings_advise_parse_and_name_their_store():
     found = findings_with_commands()
     assert {f.code for f in found} == {
-        "readout-misfit",
+        "readout-behind",
         "signal-not-exposed",
         "misordered",
         "gate-miscalibrated",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trajdiag.errors import ConfigError, UnknownNameError
 from trajdiag.reporting.names import PART_LABELS
-from trajdiag.reporting.palette import PARTS, REGRET, readout_roles
+from trajdiag.reporting.palette import PARTS, REGRET, readout_role
 from trajdiag.results import DiagnosisRow, FrontierRow, Results
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ def plot_frontier(
         readouts = [*whole, *real[:_SHOWN], *own]
     for name in readouts:
         _named("readout", name, of_store)
-    roles = readout_roles(sorted({row.readout for row in results.readouts}))
     axes = _axes(ax)
     for name in readouts:
         rows = sorted(of_store[name], key=lambda row: row.depth)
@@ -56,7 +55,7 @@ def plot_frontier(
         axes.plot(
             [row.depth for row in rows],
             [row.accuracy for row in rows],
-            color=roles[name].light,
+            color=readout_role(name).light,
             linestyle=(0, (2, 2)) if kind in _LIMITS else "-",
             marker="o" if kind == "fixed" else None,
             markerfacecolor="none",

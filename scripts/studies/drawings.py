@@ -13,7 +13,7 @@ from trajdiag.reporting.canvas import blank, corner, loop_axis, percent_ticks, s
 from trajdiag.reporting.curves import Curve
 from trajdiag.reporting.names import readout_label
 from trajdiag.reporting.numerals import loops, metric_text, percent
-from trajdiag.reporting.palette import light, readout_roles
+from trajdiag.reporting.palette import light, readout_role
 from trajdiag.reporting.part_names import REGRET_PARTS, part_label
 from trajdiag.reporting.regret_bars import Amount, Regret, height_of, regrets
 from trajdiag.reporting.svg import WIDTH, Figure, Key, Panel, Row, standalone
@@ -49,7 +49,6 @@ def depth_figure(ledger: Ledger) -> Figure:
 def _depth_panel(ledger: Ledger, key: str) -> Panel:
     signal = best_signal(ledger, key) or "entropy"
     shown = [signal, "native", "mlp-ponder", "fixed", "oracle"]
-    roles = readout_roles([*shown, "linear-ponder"])
     most = ledger.loops(key.partition("/")[0])
     drawn = {}
     for name in shown:
@@ -57,7 +56,7 @@ def _depth_panel(ledger: Ledger, key: str) -> Panel:
         if line:
             drawn[name] = Curve(
                 label=readout_label(name),
-                role=roles[name],
+                role=readout_role(name),
                 depth=np.linspace(1, most, len(line)),
                 accuracy=np.array(line),
                 chosen=_chosen(ledger, key, name),

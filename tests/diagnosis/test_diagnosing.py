@@ -76,7 +76,7 @@ def test_a_blind_gate_on_a_good_trajectory_is_blamed_on_the_readout(tmp_path):
     fixed = store(tmp_path / "fixed.zarr", need())
     joint = store(tmp_path / "joint.zarr", need(), gate=0.3)
     results = diagnose([fixed, joint], reference=fixed, **QUICK)
-    assert "readout-misfit" in blamed(results, "joint")
+    assert "readout-behind" in blamed(results, "joint")
     assert "trajectory-bound" not in blamed(results, "joint")
     found = parts(results, "joint", "integrated")
     assert found["misfit"].low > 0
@@ -87,7 +87,7 @@ def test_a_blind_gate_on_a_good_trajectory_is_blamed_on_the_readout(tmp_path):
 
 def test_a_blind_gate_is_found_without_a_reference_too(tmp_path):
     results = diagnose(store(tmp_path / "joint.zarr", need(), gate=0.3), **QUICK)
-    assert "readout-misfit" in blamed(results, "joint")
+    assert "readout-behind" in blamed(results, "joint")
     assert results.verdict[0].startswith(
         "The own gate of joint falls short of hindsight on its own"
     )
@@ -117,7 +117,7 @@ def test_a_twin_of_the_reference_loses_nothing_to_its_trajectory(tmp_path):
     twin = store(tmp_path / "twin.zarr", need(), gate=1.0)
     results = diagnose([joint, twin], reference=joint, **QUICK)
     assert results.config["references"] == {"twin": "joint"}
-    assert not {"trajectory-bound", "readout-misfit"} & set(blamed(results, "twin"))
+    assert not {"trajectory-bound", "readout-behind"} & set(blamed(results, "twin"))
     found = parts(results, "twin", "integrated")["trajectory_regret"]
     assert (found.value, found.low, found.high) == (0, 0, 0)
 
@@ -229,7 +229,7 @@ def test_one_group_has_no_interval_and_nothing_is_told_from_it(tmp_path):
         results = diagnose(alone, **QUICK)
     codes = {finding.code for finding in results.findings}
     assert "too-few-examples" in codes
-    assert not codes & {"readout-misfit", "no-clear-cause", "chance"}
+    assert not codes & {"readout-behind", "no-clear-cause", "chance"}
     (sentence,) = results.verdict
     assert sentence.startswith("Of alone nothing can be told: 1 independent test input")
 

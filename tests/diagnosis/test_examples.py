@@ -47,6 +47,8 @@ def test_rows_are_what_the_store_holds_for_the_readout_under_diagnosis_and_other
     for row in entropy:
         at = int(np.flatnonzero(test == place[row.example])[0])
         assert row.values == pytest.approx(store.signal("entropy", "test")[at])
+    kinds = {row.readout: row.kind for row in results.readouts}
+    assert {kinds[row.readout] for row in results.examples} == {"signal", "fixed"}
 
 
 def test_a_long_input_keeps_its_beginning_and_more_of_its_end(tmp_path):

@@ -88,7 +88,7 @@ def test_trajectory_bound_where_another_training_solves_it_a_loop_earlier(tmp_pa
     assert codes["trajectory-bound"].numbers["trajectory_regret_accuracy"] == pytest.approx(
         1, abs=0.1
     )
-    assert "readout-misfit" not in codes
+    assert "readout-behind" not in codes
     twin = solved(tmp_path / "twin.zarr", needed)
     assert "trajectory-bound" not in found(diagnose([twin, good], reference=good, **QUICK), "twin")
 
@@ -129,18 +129,18 @@ def test_trajectory_bound_names_the_difficulty_that_is_never_right(tmp_path):
     assert "difficulty" not in told.message
 
 
-def test_readout_misfit_where_the_gate_is_noise(tmp_path, good_findings):
+def test_readout_behind_where_the_gate_is_noise(tmp_path, good_findings):
     codes = of(tmp_path, good_trajectory_bad_gate)
-    assert codes["readout-misfit"].severity == "high"
-    assert codes["readout-misfit"].numbers["left_integrated_low"] > 0.05
-    assert "readout-misfit" not in good_findings
+    assert codes["readout-behind"].severity == "high"
+    assert codes["readout-behind"].numbers["left_integrated_low"] > 0.05
+    assert "readout-behind" not in good_findings
 
 
 def test_signal_not_exposed_where_only_the_states_show_it(tmp_path, good_findings):
     codes = of(tmp_path, hidden_signal)
     assert codes["signal-not-exposed"].severity == "high"
     assert codes["signal-not-exposed"].numbers["learnable_integrated_low"] > 0.2
-    assert "readout-misfit" not in codes, "no gate of the model's own is to blame"
+    assert "readout-behind" not in codes, "no gate of the model's own is to blame"
     assert "signal-not-exposed" not in good_findings
 
 
@@ -271,7 +271,7 @@ def test_gate_miscalibrated_where_its_order_is_right_and_it_leaves_at_once(tmp_p
     assert early.numbers["accuracy_over_chosen_high"] < -0.5
     assert early.severity == "medium"
     assert "too early: at the threshold chosen on val it takes " in early.message
-    assert not {"readout-misfit", "trajectory-bound"} & set(codes), "its order is right"
+    assert not {"readout-behind", "trajectory-bound"} & set(codes), "its order is right"
 
 
 def test_gate_miscalibrated_where_it_hardly_ever_leaves(tmp_path, good_findings):

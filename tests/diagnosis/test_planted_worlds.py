@@ -10,7 +10,7 @@ from tests.planted_worlds import (
 )
 from trajdiag import diagnose
 
-CAUSES = {"trajectory-bound", "readout-misfit", "signal-not-exposed", "nothing-finds", "chance"}
+CAUSES = {"trajectory-bound", "readout-behind", "signal-not-exposed", "nothing-finds", "chance"}
 
 
 def blamed(results):
@@ -22,7 +22,7 @@ def blamed(results):
 @pytest.mark.parametrize(
     ("make", "cause", "words"),
     [
-        (good_trajectory_bad_gate, "readout-misfit", "mostly the readout's"),
+        (good_trajectory_bad_gate, "readout-behind", "mostly the readout's"),
         (bad_trajectory_perfect_gate, "trajectory-bound", "and that is the trajectory's"),
         (
             hidden_signal,

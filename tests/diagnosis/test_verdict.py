@@ -6,7 +6,7 @@ import pytest
 
 from tests.diagnosis.planted_evidence import evidence, span
 from trajdiag.diagnosis.as_trained import AsTrained
-from trajdiag.diagnosis.causes import NOT_EXPOSED, READOUT_MISFIT, causes
+from trajdiag.diagnosis.causes import NOT_EXPOSED, READOUT_BEHIND, causes
 from trajdiag.diagnosis.findings import find
 from trajdiag.diagnosis.regret import LEARNABLE, MISFIT, TRAJECTORY, UNEXPOSED
 from trajdiag.diagnosis.verdict import verdict
@@ -23,8 +23,8 @@ def test_a_model_on_better_states_than_the_reference_is_ahead_of_its_hindsight()
     parts = {TRAJECTORY: span(-1.3), UNEXPOSED: span(0.2), MISFIT: span(0.15)}
     ahead = evidence(parts, {}, "worse")
     found = {cause.code: cause for cause in causes(ahead)}
-    assert found[READOUT_MISFIT].severity == "medium"
-    assert found[READOUT_MISFIT].share == pytest.approx(0.15 / 0.35), "of its own states' regret"
+    assert found[READOUT_BEHIND].severity == "medium"
+    assert found[READOUT_BEHIND].share == pytest.approx(0.15 / 0.35), "of its own states' regret"
     first = verdict([ahead])[0]
     assert "is ahead of hindsight on worse by 0.95 [0.93, 0.97] loops at 90.0% accuracy" in first
     assert "what it leaves is mostly the readout's (trajectory \N{MINUS SIGN}1.30" in first
@@ -77,7 +77,7 @@ def test_a_finding_of_little_does_not_advise_against_a_verdict_that_keeps_the_ga
     kept = evidence({}, little, None, best="native")
     assert "keep its own gate" in verdict([kept])[1]
     found = {f.code: f for f in find(kept)}
-    for code in (READOUT_MISFIT, NOT_EXPOSED):
+    for code in (READOUT_BEHIND, NOT_EXPOSED):
         assert found[code].severity == "info"
         assert found[code].advice.startswith("Keep its own gate")
     other = {f.code: f for f in find(evidence({}, little, None, best="entropy"))}

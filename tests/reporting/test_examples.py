@@ -29,6 +29,45 @@ def test_an_example_tells_its_answers_and_values_by_loop_and_where_each_readout_
     assert view.lines[0].values == ("–", "2.12", "3.12", "4.12", "5.12 ◂")
 
 
+def thresholds(results, **of) -> None:
+    """The joint store's thresholds at the operating point, by readout."""
+    results.scores[:] = [r for r in results.scores if not r.metric.startswith("threshold")]
+    for readout, value in of.items():
+        row = next(r for r in results.scores if r.readout == readout and r.store == STORES[1])
+        row = dataclasses.replace(row, metric="threshold@final", value=value, low=None, high=None)
+        results.scores.append(row)
+
+
+def test_beside_its_values_a_readout_has_the_rule_by_which_it_leaves():
+    results = planted_results(STORES, examples=60)
+    thresholds(results, native=4.5, fixed=3.0, kl_current_previous=0.25)
+    for readout in ("fixed", "kl_current_previous", "entropy"):
+        row = next(r for r in results.examples if r.store == STORES[1])
+        results.examples.append(dataclasses.replace(row, readout=readout))
+    view = drill_down(board(results), STORES[1]).examples[0]
+    assert {line.label: line.rule for line in view.lines} == {
+        "native gate": "leaves at ≥ 4.5 loops",
+        "top1": "",
+        "fixed depth": "leaves at loop 3",
+        "kl_current_previous": "leaves at ≤ 0.25 nats",
+        "entropy": "",
+    }
+    readouts = [dataclasses.replace(row, first_loop=2) for row in results.readouts]
+    later = drill_down(board(dataclasses.replace(results, readouts=readouts)), STORES[1])
+    assert later.examples[0].lines[0].rule == "leaves at ≥ 4.5 loops, from loop 2"
+    page = page_of(results)
+    assert "leaves at ≤ 0.25 nats" in page.text
+    assert all(a.get("scope") for a in page.all("th"))
+
+
+def test_values_have_the_digits_that_tell_them_from_the_threshold():
+    results = planted_results(STORES, examples=60)
+    thresholds(results, native=2.124)
+    view = drill_down(board(results), STORES[1]).examples[1]
+    assert view.lines[0].values[1:3] == ("2.125", "3.125")
+    assert view.lines[0].rule == "leaves at ≥ 2.124 loops"
+
+
 def test_classes_are_called_by_their_names_and_those_with_blank_ends_are_quoted():
     results = planted_results(STORES[:1], examples=60)
     results.examples.clear()

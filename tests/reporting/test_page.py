@@ -5,6 +5,7 @@ import dataclasses
 import hashlib
 import re
 from html.parser import HTMLParser
+from itertools import combinations
 
 import pytest
 from matplotlib.textpath import TextPath
@@ -12,7 +13,7 @@ from matplotlib.textpath import TextPath
 from tests.reporting.planted import planted_results
 from trajdiag.reporting import tables
 from trajdiag.reporting.board import board
-from trajdiag.reporting.canvas import blank, floor, percent_ticks, style
+from trajdiag.reporting.canvas import blank, percent_ticks, style, whole_ticks
 from trajdiag.reporting.curves import TICKS
 from trajdiag.reporting.difficulty_figures import accuracy_figure
 from trajdiag.reporting.figures import draw_figures, frontier_figure, signal_figure
@@ -135,7 +136,8 @@ def test_the_first_things_said_are_the_verdict_and_the_regret(batch):
         places[-1]
         < batch.text.index("Where the regret lies")
         < batch.text.index("Attribution at the operating point")
-        < batch.text.index("Scoreboard")
+        < batch.text.index("Accuracy against mean exit depth")
+        < batch.text.index("In the order of their area on validation")
     )
 
 
@@ -186,6 +188,16 @@ def test_a_long_unit_stays_within_its_panel_of_the_signal_figure():
         for left, text in notes:
             width = TextPath((0, 0), text, size=10).get_extents().width
             assert left + width < NARROW
+
+
+def test_of_a_confidence_in_nats_the_signal_figure_says_what_they_are():
+    results = planted_results(["mano-joint-linear"], examples=60)
+    results = dataclasses.replace(
+        results, readouts=[r for r in results.readouts if r.readout != "entropy"]
+    )
+    with style():
+        panels = {panel.title: panel.body for panel in signal_figure(board(results)).panels}
+    assert {title for title, body in panels.items() if "−log(1 − p)" in body} == {"top1"}
 
 
 def test_hostile_names_are_shown_and_not_obeyed():
@@ -274,14 +286,45 @@ def test_stores_of_one_task_share_a_range_of_accuracy_and_those_of_others_have_t
     assert lows(of_tasks(results, unknown)) == own
 
 
-def test_the_axis_of_a_frontier_begins_at_a_tick_that_is_below_what_it_shows():
-    for least in [n / 200 for n in range(1, 200)]:
-        low = floor(least, TICKS)
+def test_the_axis_of_a_frontier_begins_and_ends_at_ticks_around_what_it_shows():
+    wide = []
+    for least, top in combinations([n / 20 for n in range(21)], 2):
+        low, high = whole_ticks(least, top, TICKS)
         canvas = blank(300, 200, left=0, right=0, top=0, bottom=0)
-        percent_ticks(canvas.yaxis, low, 1.0, TICKS)
+        percent_ticks(canvas.yaxis, low, high, TICKS)
         places = canvas.get_yticks()
-        assert low < least
-        assert (places[0], places[-1]) == pytest.approx((low, 1.0))
+        assert low <= least + 1e-9
+        assert high >= top - 1e-9
+        assert (places[0], places[-1]) == pytest.approx((low, high))
+        wide.append((high - low) / max(top - least, 0.02))
+    assert max(wide) <= 4
+
+
+def test_a_frontier_is_drawn_where_the_operating_points_lie():
+    results = planted_results(["mano"], examples=400)
+    points = [
+        row
+        for row in results.scores
+        if row.metric == "accuracy@final" and row.readout in ("entropy", "mlp-ponder", "fixed")
+    ]
+    least = min(row.low for row in points if row.low is not None)
+    assert min(row.accuracy for row in results.frontier) < 0.5
+    assert least - 0.25 < lows(results)[0] < least
+
+
+def test_in_a_frontier_the_readouts_of_the_first_screen_are_bold_and_named_where_nothing_is():
+    with style():
+        (panel,) = frontier_figure(board(planted_results(["mano-joint"], examples=400))).panels
+    text = r'<g data-key="([^"]*)"><text x="(\S+)" y="(\S+)"'
+    named = re.findall(text, panel.body)
+    plot = [float(n) for n in re.findall(r'data-plot="([^"]*)"', panel.data)[0].split()[:4]]
+    beside = {label: (float(x), float(y)) for label, x, y in named if float(y) < plot[1]}
+    assert {"native gate", "hindsight oracle", "learned bound"} <= beside.keys()
+    assert {label for label, *_ in named} == {
+        "native gate", "mlp-ponder", "entropy", "hindsight oracle", "learned bound", "fixed depth",
+    }  # fmt: skip
+    for a, b in combinations(beside.values(), 2):
+        assert abs(a[1] - b[1]) >= 12 or abs(a[0] - b[0]) > 50, beside
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,15 @@
 """What single names, numbers and colours look like in a report."""
 
 import colorsys
-from itertools import combinations, pairwise
+import dataclasses
+from itertools import combinations, pairwise, product
 
+import numpy as np
 import pytest
 
 from tests.reporting.planted import planted_results
+from trajdiag.gates.config import FITTED_KINDS, FitGateConfig
+from trajdiag.gates.objectives import LABELLED, OBJECTIVES, UTILITIES
 from trajdiag.reporting.board import board
 from trajdiag.reporting.markdown import escaped
 from trajdiag.reporting.names import metric_label, readout_label, shortened, visible
@@ -18,7 +22,7 @@ from trajdiag.reporting.palette import (
     REGRET,
     ROLE_OF_COLOUR,
     ROLES,
-    readout_roles,
+    readout_role,
     text_on,
 )
 from trajdiag.signals.registry import SIGNALS
@@ -76,10 +80,50 @@ def test_every_role_has_a_colour_of_its_own():
     assert len({role.dark for role in ROLES.values()}) == len(ROLES)
 
 
-def test_a_known_readout_keeps_its_colour_whatever_else_is_in_the_report():
-    assert (
-        readout_roles(["entropy", "zz"])["entropy"] is readout_roles(["aa", "entropy"])["entropy"]
-    )
+def test_every_gate_that_can_be_fitted_has_a_colour_by_its_name():
+    configs = [
+        FitGateConfig(kind=kind, objective=objective, utility=utility)
+        for kind, objective, utility in product(FITTED_KINDS, OBJECTIVES, UTILITIES)
+        if kind != "boosted" or objective in LABELLED
+    ]
+    assert {config.gate_name for config in configs} == GATES.keys()
+    assert all(readout_role(name).name == name for name in GATES)
+
+
+def test_a_gate_that_somebody_named_has_one_of_the_gates_colours_whatever_else_is_there():
+    roles = {name: readout_role(name) for name in map("mine-{}".format, range(60))}
+    assert {role.name for role in roles.values()} <= GATES.keys()
+    assert len({role.name for role in roles.values()}) > len(GATES) / 2
+    reports = [planted_results(["a"], examples=60) for _ in range(2)]
+    for results, others in zip(reports, (["aa", "zz"], []), strict=True):
+        row = next(row for row in results.readouts if row.kind == "gate")
+        named = [dataclasses.replace(row, readout=name) for name in [*others, "mine-7"]]
+        results.readouts.extend(named)
+        assert board(results).roles["mine-7"] is roles["mine-7"]
+
+
+def test_the_parts_keep_their_order_of_lightness_from_scheme_to_scheme():
+    for roles in ([PARTS[p] for p in ("early", "late")], [PARTS["trajectory"], *REGRET.values()]):
+        orders = [
+            sorted(roles, key=lambda role: luminance(getattr(role, scheme)))
+            for scheme in ("light", "dark")
+        ]
+        assert orders[0][-1] is orders[1][-1]
+        assert [orders[0].index(role) for role in orders[1]] == list(range(len(roles))), orders
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_a_readout_leaves_looks_like_no_readout_and_no_part_of_the_attribution(scheme):
+    others = [PARTS["early"], PARTS["late"], *READOUTS.values(), *GATES.values()]
+    for part in (REGRET["learnable"], REGRET["misfit"]):
+        for other in others:
+            assert far(getattr(part, scheme), getattr(other, scheme)) > 0.06, (part, other)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_gates_and_the_parts_of_the_attribution_are_told_apart(scheme):
+    for part, gate in product((PARTS["early"], PARTS["late"]), GATES.values()):
+        assert far(getattr(part, scheme), getattr(gate, scheme)) > 0.03, (part, gate)
 
 
 def test_text_stands_out_from_paper_in_light_and_in_dark():
@@ -146,6 +190,36 @@ def contrast(a: str, b: str) -> float:
 def luminance(colour: str) -> float:
     channels = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in rgb(colour)]
     return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), channels, strict=True))
+
+
+def far(a: str, b: str) -> float:
+    """The distance of two colours in Oklab, in which a hundredth is just seen."""
+
+    def oklab(colour: str) -> np.ndarray:
+        channels = np.array(rgb(colour))
+        linear = np.where(
+            channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4
+        )
+        cones = np.cbrt(
+            [
+                [0.4122214708, 0.5363325363, 0.0514459929],
+                [0.2119034982, 0.6806995451, 0.1073969566],
+                [0.0883024619, 0.2817188376, 0.6299787005],
+            ]
+            @ linear
+        )
+        return (
+            np.array(
+                [
+                    [0.2104542553, 0.7936177850, -0.0040720468],
+                    [1.9779984951, -2.4285922050, 0.4505937099],
+                    [0.0259040371, 0.7827717662, -0.8086757660],
+                ]
+            )
+            @ cones
+        )
+
+    return float(np.linalg.norm(oklab(a) - oklab(b)))
 
 
 def hue(colour: str) -> float:

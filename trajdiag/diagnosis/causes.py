@@ -15,12 +15,12 @@ from trajdiag.diagnosis.regret import (
 from trajdiag.readout_registry import NATIVE
 from trajdiag.spans import Span
 
-TRAJECTORY_BOUND, READOUT_MISFIT = "trajectory-bound", "readout-misfit"
+TRAJECTORY_BOUND, READOUT_BEHIND = "trajectory-bound", "readout-behind"
 NOT_EXPOSED, NOTHING_FINDS = "signal-not-exposed", "nothing-finds"
 
 CAUSES = {
     TRAJECTORY_BOUND: TRAJECTORY,
-    READOUT_MISFIT: "left",
+    READOUT_BEHIND: "left",
     NOT_EXPOSED: LEARNABLE,
     NOTHING_FINDS: UNEXPOSED,
 }
@@ -50,7 +50,7 @@ def causes(evidence: Evidence) -> list[Cause]:
     """Whose the shortfall is, the largest part first."""
     found = []
     for code in CAUSES:
-        if code == READOUT_MISFIT and not evidence.native:
+        if code == READOUT_BEHIND and not evidence.native:
             continue  # the best rule of a store without a gate of its own was nobody's choice
         if code == TRAJECTORY_BOUND and evidence.reference is None:
             found += _never_right(evidence)
@@ -70,11 +70,11 @@ def blamed(evidence: Evidence) -> list[Cause]:
     if evidence.chance.only or evidence.too_few:
         return []
     found = [cause for cause in causes(evidence) if cause.severity in ("high", "medium")]
-    left = is_shown(evidence, READOUT_MISFIT)
+    left = is_shown(evidence, READOUT_BEHIND)
     simple = any(map(matters, evidence.parts.get(MISFIT, ())))
     learned = is_shown(evidence, NOT_EXPOSED)
     kept = {
-        READOUT_MISFIT: simple or not learned,
+        READOUT_BEHIND: simple or not learned,
         NOT_EXPOSED: left or not evidence.native,
     }
     return [cause for cause in found if kept.get(cause.code, True)]
@@ -83,7 +83,7 @@ def blamed(evidence: Evidence) -> list[Cause]:
 def keeps_own_gate(evidence: Evidence) -> bool:
     """Whether the model's own gate is the rule to use, and nothing of the readout's is blamed."""
     codes = {cause.code for cause in blamed(evidence)}
-    return evidence.best == NATIVE and not {READOUT_MISFIT, NOT_EXPOSED} & codes
+    return evidence.best == NATIVE and not {READOUT_BEHIND, NOT_EXPOSED} & codes
 
 
 def parts_of(evidence: Evidence, code: str) -> list[Part]:

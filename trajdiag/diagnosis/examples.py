@@ -11,7 +11,7 @@ ALONE, BESIDE = 48, 12
 """Examples of a store that is diagnosed alone, and of one among others."""
 MOST_CHARACTERS = 600
 """Of an input; of longer ones the middle is left out."""
-KINDS = ("native", "gate", "signal")
+KINDS = ("native", "gate", "signal", "fixed")
 ORDER = ("early", "late", "trajectory", "ok")
 """In which verdicts are drawn in turn: what went wrong comes first."""
 

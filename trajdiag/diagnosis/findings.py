@@ -10,7 +10,7 @@ from trajdiag.diagnosis.causes import (
     MEDIUM,
     NOT_EXPOSED,
     NOTHING_FINDS,
-    READOUT_MISFIT,
+    READOUT_BEHIND,
     TRAJECTORY_BOUND,
     Cause,
     amount,
@@ -81,9 +81,9 @@ def _where_never(e: Evidence) -> str:
     return f", {most} of them of difficulty {names} ({shares} there)"
 
 
-def _readout_misfit(e: Evidence, cause: Cause) -> Finding:
+def _readout_behind(e: Evidence, cause: Cause) -> Finding:
     message = (
-        f"{e.readout} leaves {_amounts(e, READOUT_MISFIT)} on the table that a causal rule on "
+        f"{e.readout} leaves {_amounts(e, READOUT_BEHIND)} on the table that a causal rule on "
         f"the same frozen states reaches ({_inner(e)})"
     )
     advice = (
@@ -91,7 +91,7 @@ def _readout_misfit(e: Evidence, cause: Cause) -> Finding:
         if e.best != e.readout
         else _fit(e, cause, " on the same states.")
     )
-    return finding_of(e, cause.code, cause.severity, message, advice, _numbers(e, READOUT_MISFIT))
+    return finding_of(e, cause.code, cause.severity, message, advice, _numbers(e, READOUT_BEHIND))
 
 
 def _not_exposed(e: Evidence, cause: Cause) -> Finding:
@@ -120,7 +120,7 @@ def _nothing_finds(e: Evidence, cause: Cause) -> Finding:
 
 _CAUSES: Mapping[str, Callable[[Evidence, Cause], Finding]] = {
     TRAJECTORY_BOUND: _trajectory_bound,
-    READOUT_MISFIT: _readout_misfit,
+    READOUT_BEHIND: _readout_behind,
     NOT_EXPOSED: _not_exposed,
     NOTHING_FINDS: _nothing_finds,
 }
@@ -202,7 +202,7 @@ def _amounts(e: Evidence, code: str) -> str:
 
 def _inner(e: Evidence) -> str:
     """What a simple signal finds of it, and what only a learned rule does."""
-    at = next(part.at for part in parts_of(e, READOUT_MISFIT) if matters(part))
+    at = next(part.at for part in parts_of(e, READOUT_BEHIND) if matters(part))
     found = [
         f"{words} {short(part.at, part.span)}"
         for name, words in ((MISFIT, "a simple signal finds"), (LEARNABLE, "only a learned one"))

@@ -6,7 +6,7 @@ from trajdiag.diagnosis.causes import (
     MATERIAL,
     NOT_EXPOSED,
     NOTHING_FINDS,
-    READOUT_MISFIT,
+    READOUT_BEHIND,
     TRAJECTORY_BOUND,
     Cause,
     amount,
@@ -27,7 +27,7 @@ from trajdiag.spans import Span
 
 _OWNERS = {
     TRAJECTORY_BOUND: "the trajectory's",
-    READOUT_MISFIT: "the readout's",
+    READOUT_BEHIND: "the readout's",
     NOT_EXPOSED: "the readout's, which misses what a fitted rule finds",
     NOTHING_FINDS: "in what no rule finds in these states",
 }
@@ -152,7 +152,7 @@ def _who(e: Evidence) -> str:
 def _owners(found: Sequence[Cause]) -> str:
     """The largest first; what a readout leaves is named once."""
     codes = [cause.code for cause in found]
-    if READOUT_MISFIT in codes:
+    if READOUT_BEHIND in codes:
         codes = [code for code in codes if code != NOT_EXPOSED]
     return ", then ".join(_OWNERS[code] for code in codes)
 

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from trajdiag.reporting.names import FAMILIES
-from trajdiag.reporting.palette import PARTS, Role, readout_roles
+from trajdiag.reporting.palette import PARTS, Role, readout_role
 from trajdiag.reporting.part_names import REGRET_PARTS
 from trajdiag.results import (
     DiagnosisRow,
@@ -78,6 +78,12 @@ class Board:
         given."""
         given = self.score(store, readout, f"{what}@threshold")
         return given or self.score(store, readout, f"{what}@final")
+
+    def threshold(self, store: str, readout: str) -> float | None:
+        """The threshold at the operating point, in the readout's unit; None where it has none, or
+        runs to the last loop."""
+        given = self.value(store, readout, "threshold@threshold")
+        return self.value(store, readout, "threshold@final") if given is None else given
 
     def operating_point(self, store: str, readout: str) -> tuple[float, float] | None:
         """Its depth and accuracy, where it has one."""
@@ -257,7 +263,7 @@ def board(results: Results) -> Board:
         frontier={key: sorted(rows, key=lambda row: row.depth) for key, rows in frontier.items()},
         profile=dict(profile),
         examples={store: dict(of) for store, of in examples.items()},
-        roles=readout_roles(list(dict.fromkeys(name for _, name in rows))),
+        roles={name: readout_role(name) for _, name in rows},
     )
 
 

@@ -1,5 +1,6 @@
 """Axes in px and in the report's own style, whatever matplotlib is set to."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +12,9 @@ from matplotlib.figure import Figure as Canvas
 
 from trajdiag.reporting.numerals import percent
 from trajdiag.reporting.palette import light
+
+STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5)
+"""Between the ticks of an axis of shares."""
 
 
 @contextmanager
@@ -89,14 +93,16 @@ def percent_ticks(axis: Any, low: float, high: float, most: int) -> None:
     axis.set_ticks(places, [f"{percent(float(p), decimals)}%" for p in places])
 
 
-def floor(least: float, most: int) -> float:
-    """Where an axis up to 1 that shows the share `least` begins: at a tenth below it that
-    `percent_ticks` would name, so that the axis says from where it goes."""
-    low = max(0.0, float(np.floor(10 * least - 0.2) / 10))
-    step = _step(low, 1.0, most)
-    return float(np.floor(low / step + 1e-9) * step)
+def whole_ticks(least: float, greatest: float, most: int) -> tuple[float, float]:
+    """The ends of an axis of shares that shows these two, both at a place that `percent_ticks`
+    would name, so that the axis says from where to where it goes."""
+    for step in STEPS:
+        low = max(0, math.floor(least / step + 1e-9))
+        high = min(round(1 / step), max(low + 1, math.ceil(greatest / step - 1e-9)))
+        if high - low <= most and _step(low * step, high * step, most) == step:
+            return low * step, high * step
+    return 0.0, 1.0
 
 
 def _step(low: float, high: float, most: int) -> float:
-    steps = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5)
-    return next((s for s in steps if (high - low) / s <= most), 0.5)
+    return next((s for s in STEPS if (high - low) / s <= most + 1e-9), 0.5)

@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from trajdiag.reporting.canvas import height, loop_axis, percent_ticks
+from trajdiag.reporting.curve_labels import Named, draw_labels
 from trajdiag.reporting.difficulty_grid import Grid
 from trajdiag.reporting.frontier_key import Entry, draw_key, framed
 from trajdiag.reporting.numerals import tick
@@ -47,21 +48,23 @@ def frontier(
     *,
     last: int,
     low: float,
+    high: float = 1.0,
     tall: float,
     wide: float = WIDTH,
 ) -> Axes:
-    """Accuracy, from `low` on, against mean depth, up to loop `last`: every threshold of every
-    readout, forced exits, and dashed the `limits` that no readout at hand reaches; the axes are
-    `tall` px on a canvas of `wide` px, and the names lie below them."""
+    """Accuracy, from `low` to `high`, against mean depth, up to loop `last`: every threshold of
+    every readout, forced exits, and dashed the `limits` that no readout at hand reaches; the axes
+    are `tall` px on a canvas of `wide` px. Names stand beside their curves, where there is room,
+    and all in a key below."""
     entries = _entries(curves, fixed, limits)
     ax = framed(wide, tall, len(entries))
-    ax.set_ylim(low, 1.0)
+    ax.set_ylim(low, high)
     ax.grid(axis="y", color=light("faint"), linewidth=0.8)
     ax.set_axisbelow(True)
     ax.spines.left.set_visible(False)
     ax.tick_params(axis="y", length=0)
     loop_axis(ax, last)
-    percent_ticks(ax.yaxis, low, 1.0, TICKS)
+    percent_ticks(ax.yaxis, low, high, TICKS)
     for curve in limits:
         ax.plot(
             curve.depth,
@@ -80,9 +83,10 @@ def frontier(
             linewidth=1,
             gid=_series(fixed),
         )
+        seen = (fixed.accuracy >= low) & (fixed.accuracy <= high)
         ax.plot(
-            fixed.depth,
-            fixed.accuracy,
+            fixed.depth[seen],
+            fixed.accuracy[seen],
             "o",
             markersize=5.5,
             mfc=light("paper"),
@@ -103,8 +107,27 @@ def frontier(
         if curve.main and curve.chosen:
             _operating_point(ax, curve, curve.chosen)
     ax.set_xlabel("mean exit depth (loops)")
+    rest = [*limits, *([] if fixed is None else [fixed])]
+    draw_labels(
+        ax,
+        [
+            *[_named(curve, curve.chosen) for curve in curves if curve.main],
+            *[_named(curve, None) for curve in rest],
+        ],
+        [_named(curve, None) for curve in curves if not curve.main],
+    )
     draw_key(ax, entries)
     return ax
+
+
+def _named(curve: Curve, at: tuple[float, float] | None) -> Named:
+    return Named(
+        label=curve.label,
+        colour=curve.role.light,
+        depth=curve.depth,
+        accuracy=curve.accuracy,
+        at=at,
+    )
 
 
 def _entries(curves: Sequence[Curve], fixed: Curve | None, limits: Sequence[Curve]) -> list[Entry]:

@@ -11,7 +11,7 @@ from trajdiag.reporting.board import Board
 from trajdiag.reporting.canvas import blank, corner
 from trajdiag.reporting.difficulty_grid import Grid, difficulty_grid
 from trajdiag.reporting.heat import Heat, heat_panel
-from trajdiag.reporting.names import readout_label, shortened, visible
+from trajdiag.reporting.names import AS_SURPRISE, readout_label, shortened, visible
 from trajdiag.reporting.numerals import loops, percent, plain
 from trajdiag.reporting.palette import PAGE
 from trajdiag.reporting.svg import LARGE, NARROW, WIDTH, Figure, Panel, Row
@@ -70,6 +70,7 @@ def signal_figure(board: Board) -> Figure:
         ax.set_xlabel("loop")
         row = board.rows[store, readout]
         unit = visible(row.unit).partition(",")[0]
+        unit += ", −log(1 − p)" if readout in AS_SURPRISE else ""
         # Side by side, units such as "nats of cumulative hazard" would run into the next panel.
         corner(ax, 1.06, f"{shortened(unit, 32)}\n{row.direction} means stop")
         return panel_of(
@@ -87,7 +88,8 @@ def signal_figure(board: Board) -> Figure:
         caption="Mean value on test examples, with its interval"
         + (
             "; the thicker the line, the harder the examples (the easiest and the hardest are "
-            "named). A signal can tell examples apart only where its lines do."
+            "named where their lines end apart). A signal can tell examples apart only where its "
+            "lines do."
             if board.by_difficulty
             else "."
         )

@@ -1,21 +1,25 @@
 """The sample of examples as text: what a reader unfolds to see what a verdict means."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trajdiag.reporting.board import Board
 from trajdiag.reporting.cells import role_of
 from trajdiag.reporting.names import PART_LABELS, readout_label, shortened, visible
-from trajdiag.reporting.numerals import MISSING, plain, tick
+from trajdiag.reporting.numerals import plain, tick
 from trajdiag.results import ExampleRow
 
 ALONE, BESIDE = 64_000, 8_000
 """Bytes that a store's examples take on the page: alone, and beside other stores."""
-MARKUP, OF_LINE, OF_CELL, OF_ANSWER = 370, 75, 10, 11
-"""Bytes of the markup of an example, of a line and a cell of it, and of what sets a class apart."""
+MARKUP, OF_LINE, OF_CELL, OF_HEAD, OF_ANSWER = 395, 102, 10, 22, 11
+"""Bytes of the markup of an example, of a line, a cell and a loop's head of it, and of what sets a
+class apart."""
 TITLE = 60
 """Characters of its head."""
 CLASS = 24
 """Characters of a class's name."""
+DIGITS = range(3, 8)
+"""Significant digits of a value, at least and at most."""
 VERDICTS = ("early", "late", "trajectory", "ok")
 
 
@@ -24,6 +28,8 @@ class Line:
     """One readout's values by loop; ◂ marks where it leaves."""
 
     label: str
+    rule: str
+    """At which values it leaves; empty where that is not known."""
     role: str | None
     values: tuple[str, ...]
 
@@ -44,13 +50,13 @@ class View:
     @property
     def size(self) -> int:
         """Bytes that it takes on the page, about and rather too many."""
-        labels = [line.label for line in self.lines]
+        labels = [text for line in self.lines for text in (line.label, line.rule)]
         texts = [self.title, self.facts, self.prompt, *labels, *self.answers]
         values = [value for line in self.lines for value in line.values]
         # What is markup elsewhere is escaped, such as &#34;.
         escapes = 4 * sum(text.count(c) for text in texts for c in "<>&'\"")
         # A loop's column is headed by its number.
-        cells = 2 * OF_CELL * len(self.answers) + OF_ANSWER * len(self.answers)
+        cells = (OF_CELL + OF_HEAD + OF_ANSWER) * len(self.answers)
         return (
             MARKUP
             + OF_LINE * len(self.lines)
@@ -136,10 +142,39 @@ def _class_text(name: str) -> str:
 
 
 def _line(board: Board, row: ExampleRow) -> Line:
-    texts = [MISSING if value is None else plain(value) for value in row.values]
+    digits = _digits(row.values, board.threshold(row.store, row.readout))
+    texts = [plain(value, digits) for value in row.values]
     texts[row.leaves - 1] += " ◂"
-    role = role_of(board, row.readout)
-    return Line(label=readout_label(row.readout), role=role, values=tuple(texts))
+    return Line(
+        label=readout_label(row.readout),
+        rule=_rule(board, row.store, row.readout, digits),
+        role=role_of(board, row.readout),
+        values=tuple(texts),
+    )
+
+
+def _rule(board: Board, store: str, readout: str, digits: int) -> str:
+    """At which values a readout leaves, and from which loop on it can."""
+    what, threshold = board.rows.get((store, readout)), board.threshold(store, readout)
+    if what is None or threshold is None:
+        return ""
+    if what.kind == "fixed":
+        return f"leaves at loop {tick(threshold)}"
+    unit = visible(what.unit).partition(",")[0]
+    sign = "≤" if what.direction == "low" else "≥"
+    first = f", from loop {what.first_loop}" if what.first_loop > 1 else ""
+    return f"leaves at {sign} {plain(threshold, digits)} {unit}{first}"
+
+
+def _digits(values: Sequence[float | None], threshold: float | None) -> int:
+    """As many significant digits as tell every value from the threshold that it does not equal."""
+    apart = [value for value in values if value is not None and value != threshold]
+    if threshold is None:
+        return DIGITS[0]
+    return next(
+        (n for n in DIGITS if plain(threshold, n) not in [plain(value, n) for value in apart]),
+        DIGITS[-1],
+    )
 
 
 def visible_lines(text: str) -> str:

@@ -11,7 +11,7 @@ from trajdiag.reporting import curves
 from trajdiag.reporting.attribution_figure import attribution_figure
 from trajdiag.reporting.axes_svg import Known, panel_of
 from trajdiag.reporting.board import APART, IN_FULL, ORACLE, Board
-from trajdiag.reporting.canvas import floor, style
+from trajdiag.reporting.canvas import style, whole_ticks
 from trajdiag.reporting.curves import Curve, Span
 from trajdiag.reporting.difficulty_figures import accuracy_figure, exits_figure, signal_figure
 from trajdiag.reporting.names import readout_label, visible
@@ -23,6 +23,8 @@ from trajdiag.results import ScoreRow
 
 _LINE = 0.005
 """Accuracy: what a curve's width covers."""
+LEAST = 0.05
+"""Accuracy that a frontier shows below its operating points, at least."""
 
 
 def draw_figures(board: Board) -> list[Figure]:
@@ -44,16 +46,20 @@ def frontier_figure(board: Board) -> Figure:
     """One panel a store: the exact frontier of every readout, forced exits, the oracle and the
     learned bound."""
     featured = set(board.featured())
-    lows = {store: _low(board, store) for store in board.drawn}
+    ranges = {store: _range(board, store) for store in board.drawn}
     panels, beaten = [], False
     for store in board.drawn:
-        named = featured | set(board.principals(store))
+        named = set(board.principals(store))
         readouts = [
             name
             for name in board.ranked(store)
             if (store, name) in board.frontier
             and (board.kind(name) != ORACLE or name == ORACLE)
-            and (store in board.in_full or name in named or board.kind(name) in ("fixed", *APART))
+            and (
+                store in board.in_full
+                or name in named | featured
+                or board.kind(name) in ("fixed", *APART)
+            )
         ]
         if not readouts:
             continue
@@ -64,7 +70,7 @@ def frontier_figure(board: Board) -> Figure:
             for curve in drawn.values()
             if curve.chosen
         )
-        draw = partial(_panel, board, store, drawn, lows[store], alt)
+        draw = partial(_panel, board, store, drawn, ranges[store], alt)
         panel = draw(f"frontier-{store}", WIDTH, 200)
         if len(board.drawn) == 1:
             panel = dataclasses.replace(panel, large=draw(f"frontier-{store}-large", LARGE, 280))
@@ -84,9 +90,11 @@ def frontier_figure(board: Board) -> Figure:
             if beaten
             else "."
         )
+        + " The axis shows the accuracies of the operating points and as far again below them: "
+        "lower parts of the curves are cut off."
         + (
             " Stores of one task share a range of accuracy; other tasks have their own."
-            if len(set(lows.values())) > 1
+            if len(set(ranges.values())) > 1
             else ""
         )
         + board.undrawn,
@@ -99,7 +107,7 @@ def _panel(
     board: Board,
     store: str,
     drawn: Mapping[str, Curve],
-    low: float,
+    span: tuple[float, float],
     alt: str,
     name: str,
     wide: float,
@@ -111,7 +119,8 @@ def _panel(
         drawn.get("fixed"),
         [drawn[limit] for limit in (ORACLE, "bound") if limit in drawn],
         last=board.stores[store].loops,
-        low=low,
+        low=span[0],
+        high=span[1],
         tall=tall,
         wide=wide,
     )
@@ -128,20 +137,26 @@ def _rules(board: Board, drawn: Mapping[str, Curve]) -> list[Curve]:
     return [curve for name, curve in drawn.items() if board.kind(name) not in ("fixed", *APART)]
 
 
-def _low(board: Board, store: str) -> float:
-    """Where the accuracy axis of a store and of those of its task begins: forced exits, or without
-    them every readout, lie above."""
+def _range(board: Board, store: str) -> tuple[float, float]:
+    """The ends of the accuracy axis of a store and of those of its task: all the operating points
+    of the first screen with their intervals, hindsight, and as much below as lies between them;
+    no more than is drawn."""
     alike = board.beside(store)
-    shown = [
-        row.accuracy
-        for (name, readout), rows in board.frontier.items()
-        if readout == "fixed" and name in alike
-        for row in rows
-    ]
-    shown = shown or [
+    drawn = [
         row.accuracy for (name, _), rows in board.frontier.items() if name in alike for row in rows
     ]
-    return floor(min(shown, default=0.0), curves.TICKS)
+    points = [
+        board.point(name, readout, "accuracy")
+        for name in alike
+        for readout in board.principals(name)
+    ]
+    ends = [end for row in points if row for end in (row.low, row.value, row.high)]
+    shown = [end for end in ends if end is not None]
+    if not (shown and drawn):
+        return whole_ticks(min(drawn, default=0.0), 1.0, curves.TICKS)
+    least, top = min(shown), max(*shown, *drawn)
+    below = max(top - least, LEAST)
+    return whole_ticks(max(min(drawn), least - below), top, curves.TICKS)
 
 
 def _above(rule: Curve, bound: Curve | None) -> bool:

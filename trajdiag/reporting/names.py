@@ -33,6 +33,9 @@ STATE_CHANGE = (
 FAMILIES = (CONFIDENCE, PREDICTION_CHANGE, STATE_CHANGE)
 """The built-in signals by what they look at; hues follow them."""
 
+AS_SURPRISE = ("top1", "probability_margin")
+"""Signals whose values are kept as -log(1 - p) of the p that they are called after."""
+
 METRIC_LABELS = {
     "area": "Area, %",
     "depth@final": "Loops at operating point",

@@ -21,11 +21,11 @@ def signed(text: str) -> str:
     return text if text == MISSING or text.startswith("−") or not text.strip("0.") else f"+{text}"
 
 
-def plain(value: float | None) -> str:
-    """Three significant digits, for values of no known unit."""
+def plain(value: float | None, digits: int = 3) -> str:
+    """So many significant digits, for values of no known unit."""
     if value is None or not math.isfinite(value):
         return MISSING
-    return f"{value:.3g}".replace("-", "−")
+    return f"{value:.{digits}g}".replace("-", "−")
 
 
 def tick(value: float) -> str:

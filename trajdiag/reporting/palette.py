@@ -2,12 +2,16 @@
 
 Hues are Okabe and Ito's (colour-blind safe) and stand for families: confidence is blue, change of
 the prediction green, change of the state purple, gates vermilion, the learned bound olive, what
-needs no signal grey, from fixed depths to hindsight. Within a family, lightness and
-dashes tell readouts apart, so a readout keeps its colour in every figure of every report. Whatever
-is drawn stands out from the paper by 3:1 at least, and text by 4.5:1, as WCAG 2.2 asks, light and
-dark; rules, grids and the rest of a bar (`faint`, `ok`) need not."""
+needs no signal grey, from fixed depths to hindsight. Within a family, lightness and dashes tell
+readouts apart. A readout's colour follows from its name alone, so that it is the same in every
+figure of every report; of gates that somebody named, two may have one colour. The parts of regret
+are slate and violet, those of the attribution slate, brown and amber; which part is darker than
+which is the same on light paper and on dark, so that readers in different schemes mean the same by
+"the darker part". Whatever is drawn stands out from the paper by 3:1 at least, and text by 4.5:1,
+as WCAG 2.2 asks, light and dark; rules, grids and the rest of a bar (`faint`, `ok`) need not."""
 
 from dataclasses import dataclass
+from zlib import crc32
 
 Dash = str | tuple[int, tuple[float, ...]]
 
@@ -45,20 +49,20 @@ from it, and on what is pale, or deep, in both schemes."""
 
 PARTS = _roles(
     ("ok", "#e4e8ec", "#2a3139"),
-    ("early", "#7a5200", "#e3b341"),
-    ("late", "#bf8400", "#9a7420"),
-    ("trajectory", "#3d4a66", "#a9b8d6"),
+    ("early", "#7a5200", "#9a7420"),
+    ("late", "#bf8400", "#e3b341"),
+    ("trajectory", "#3d4a66", "#5f729e"),
 )
 """The attribution's parts, in the order of the bar: the trajectory's share, the same for every
 readout of a store, lies flush with the right end."""
 
 REGRET = _roles(
-    ("unexposed", "#7189b5", "#6f87b3"),
-    ("learnable", "#a04612", "#a8481a"),
-    ("misfit", "#c18600", "#edc15c"),
+    ("unexposed", "#7189b5", "#a9b8d6"),
+    ("learnable", "#522a92", "#7f5bc6"),
+    ("misfit", "#8f78df", "#b9a9fe"),
 )
 """The parts of regret beside the trajectory's, which has the attribution's colour: blue for what
-the states lack, brown and amber for what the readout does."""
+the states lack, violet for what the readout does."""
 
 READOUTS = _roles(
     ("entropy", "#0072b2", "#58b0ee"),
@@ -93,12 +97,29 @@ READOUTS = _roles(
 """Readouts with a colour of their own."""
 
 GATES = _roles(
-    ("gate-1", "#a84300", "#ffb27a", (0, (6, 1.5))),
-    ("gate-2", "#dd7030", "#e0702a", (0, (6, 1.5, 1, 1.5))),
-    ("gate-3", "#7d3200", "#ffd0ac", (0, (3, 1))),
-    ("gate-4", "#c2744a", "#b85a1f", (0, (6, 1, 1, 1, 1, 1))),
+    ("linear-ponder", "#a55807", "#f68e33", (0, (6, 1.5))),
+    ("linear-next", "#5d3004", "#b86205", (0, (6, 1.5, 1, 1.5))),
+    ("linear-previous", "#814302", "#db7504", (0, (4, 1, 1, 1, 1, 1))),
+    ("linear-any-later", "#cc6d02", "#ffb279", (0, (3, 1))),
+    ("linear-correctness", "#924d09", "#e88221", (0, (6, 1, 1, 1, 1, 1))),
+    ("linear-agreement", "#6f3903", "#c86c0c", (0, (2, 2))),
+    ("linear-depth", "#b86205", "#fd9f54", (0, (8, 1, 3, 1))),
+    ("mlp-ponder", "#770500", "#d93828", (0, (6, 1.5))),
+    ("mlp-next", "#b71103", "#fe6a56", (0, (6, 1.5, 1, 1.5))),
+    ("mlp-previous", "#d93828", "#fe9a89", (0, (4, 1, 1, 1, 1, 1))),
+    ("mlp-any-later", "#a20a01", "#f65542", (0, (3, 1))),
+    ("mlp-correctness", "#e94937", "#feaea1", (0, (6, 1, 1, 1, 1, 1))),
+    ("mlp-agreement", "#c92516", "#fe8471", (0, (2, 2))),
+    ("mlp-depth", "#8b0a02", "#e74735", (0, (8, 1, 3, 1))),
+    ("boosted-next", "#a26c5a", "#e4a995", (0, (6, 1.5, 1, 1.5))),
+    ("boosted-previous", "#5e2e1d", "#a26c5a", (0, (4, 1, 1, 1, 1, 1))),
+    ("boosted-any-later", "#945f4d", "#d69d89", (0, (3, 1))),
+    ("boosted-correctness", "#6b3a29", "#af7865", (0, (6, 1, 1, 1, 1, 1))),
+    ("boosted-agreement", "#b17a67", "#f1b6a1", (0, (2, 2))),
+    ("boosted-depth", "#865341", "#c9907d", (0, (8, 1, 3, 1))),
 )
-"""Taken in turn by fitted gates, in the order of their names."""
+"""Every kind and objective of gate that can be fitted, by the name that it has by default: the kind
+has the shade of the hue, the objective the lightness and the dashes."""
 
 ROLES: dict[str, Role] = PAGE | PARTS | REGRET | READOUTS | GATES
 ROLE_OF_COLOUR = {role.light: name for name, role in ROLES.items()}
@@ -109,12 +130,11 @@ def light(role: str) -> str:
     return ROLES[role].light
 
 
-def readout_roles(names: list[str]) -> dict[str, Role]:
-    """The role of each readout of a report; names that are not known here are fitted gates."""
-    fitted = sorted(set(names) - READOUTS.keys())
-    gates = list(GATES.values())
-    own = {name: gates[i % len(gates)] for i, name in enumerate(fitted)}
-    return {name: READOUTS.get(name) or own[name] for name in names}
+def readout_role(name: str) -> Role:
+    """The role of a readout, by its name alone. One that is not known here is a gate or a signal
+    that somebody named, and has a gate's, by its checksum: two such names may share one."""
+    known = READOUTS.get(name) or GATES.get(name)
+    return known or list(GATES.values())[crc32(name.encode()) % len(GATES)]
 
 
 def text_on(role: Role, density: float = 1.0) -> str:

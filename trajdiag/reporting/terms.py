@@ -125,7 +125,7 @@ TERMS = (
         "Findings",
         "Whose it is: trajectory-bound, the states lack it; nothing-finds, hindsight finds what no "
         "learned rule does; signal-not-exposed, a learned rule finds what no simple signal shows; "
-        "readout-misfit, the model’s own gate leaves it on the table. High: at least half of the "
+        "readout-behind, the model’s own gate leaves it on the table. High: at least half of the "
         "whole; medium: at least a quarter; info: less, or nothing to mend. The verdict blames "
         "high and medium, each loss once. too-few-examples: the data cannot tell. chance: the task "
         "is not learned, and nothing else is blamed.",

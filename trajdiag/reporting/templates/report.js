@@ -47,8 +47,10 @@
           y: bottom + (y - y0) / (y1 - y0) * (top - bottom), said,
           text: `${part.dataset.series}, ${said}` };
       });
+      // What the axes cut off is not there to be pointed at.
       const points = all("path", part).filter(path => !path.closest("defs"))
-        .flatMap(path => corners(path.getAttribute("d"))).map(([x, y]) => {
+        .flatMap(path => corners(path.getAttribute("d")))
+        .filter(([, y]) => y <= bottom + 1 && y >= top - 1).map(([x, y]) => {
           const [near] = [...known].sort((a, b) => Math.abs(a.x - x) - Math.abs(b.x - x));
           if (near && Math.hypot(near.x - x, near.y - y) < 4) return near;
           return { x, y, text: [part.dataset.series,

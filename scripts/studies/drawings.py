@@ -199,7 +199,9 @@ def _states_panel(ledger: Ledger) -> Panel | None:
     ax = blank(WIDTH, 220, left=36, right=12, top=18, bottom=36)
     low = np.floor(10 * min(n.low or 0.0 for line in lines.values() for n in line)) / 10
     _plain_axes(ax, float(low))
-    loop_axis(ax, max(map(len, lines.values())))
+    last = max(map(len, lines.values()))
+    loop_axis(ax, last)
+    ax.set_xlim(0.75, last + 0.25)
     for at, (key, line) in enumerate(lines.items()):
         beside = np.arange(1, len(line) + 1) + 0.03 * (at - len(lines) / 2)
         look = _shade(at, len(lines))
@@ -245,7 +247,7 @@ def _beta_panel(ledger: Ledger) -> Panel | None:
     ax.minorticks_off()
     ax.set_xticks(ticks, [f"{b:g}" for b in ticks])
     ax.set_xlabel("beta")
-    corner(ax, 1.0, "examples at the commonest exit loop, mean over exit probabilities")
+    corner(ax, 1.0, "at the commonest exit loop, mean over probabilities")
     alt = "; ".join(
         f"{GATES[gate]}, {prior}: "
         + ", ".join(f"{percent(n.value)}% at beta {b:g}" for b, n in points)

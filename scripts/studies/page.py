@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from studies import tables
-from studies.claims import VERDICTS, Told, claims_table, differing, weigh
+from studies.claims import OPEN, VERDICTS, Told, claims_table, differing, weigh
 from studies.drawings import figures
 from studies.ledger import ENTRY, Ledger
-from studies.paper import HEADLINE, SOURCE, TARGETS
+from studies.paper import HEADLINE, LOOPS, SOURCE, TARGETS
 from studies.weak_points import weak_points
 
 from trajdiag.errors import ConfigError
@@ -103,9 +103,10 @@ def _page(ledger: Ledger, drawn: set[str]) -> str:
         claims_table(theirs),
         "What the paper says in words or plots, in measures chosen here:",
         claims_table(ours),
+        _uncorrected(told),
         _differing(ledger, told),
         "## Loops to a target accuracy, MANO",
-        f"T is 6 in the paper and {ledger.loops('mano')} here. ≈ marks an interval that meets the "
+        f"{_loops(ledger)} ≈ marks an interval that meets the "
         "paper's mean and standard deviation. Of the joint gates the beta is the one whose native "
         f"gate has the largest area on val{_at_edge(ledger)}. {_not_applicable(ledger)}",
         tables.headline(ledger),
@@ -172,6 +173,30 @@ def _counted(what: str, told: Sequence[Told]) -> str:
         f"{count[VERDICTS[1]]}, cannot tell of {count[VERDICTS[2]]}, and has no numbers for "
         f"{count[VERDICTS[3]]}."
     )
+
+
+def _uncorrected(told: Sequence[Told]) -> str:
+    """How many of what cannot be told the seeds alone would tell."""
+    open_ = [each for each in told if each.verdict == OPEN]
+    clear = [
+        each
+        for each in open_
+        if each.weighed.difference is not None
+        and each.weighed.difference[1] * each.weighed.difference[2] > 0
+    ]
+    if not clear:
+        return ""
+    right = sum(each.weighed.as_claimed for each in clear)
+    tested = sum(each.p is not None for each in told)
+    return (
+        f"Of the {len(open_)} that cannot be told, {len(clear)} have an interval clear of 0 before "
+        f"the correction for {tested} tests, {right} of them as the paper says: seeds are few."
+    )
+
+
+def _loops(ledger: Ledger) -> str:
+    here = ledger.loops("mano")
+    return f"T is {LOOPS} in the paper and {'here too' if here == LOOPS else f'{here} here'}."
 
 
 def _differing(ledger: Ledger, told: Sequence[Told]) -> str:

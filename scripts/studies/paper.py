@@ -6,6 +6,8 @@ Depths are loops out of 6, mean and standard deviation over its 3 seeds; None is
 from dataclasses import dataclass
 
 SOURCE = "arXiv 2607.20519"
+LOOPS = 6
+"""T."""
 TARGETS = (95, 98, 99)
 
 Depth = tuple[float, float | None] | None

@@ -146,8 +146,8 @@ def test_depths_chosen_on_test_are_those_of_the_scores_and_not_of_the_thinned_fr
         score(STORES[0], "depth@98/test-chosen", None),
     ]
     found = numbers(scores=scores, frontier=[point])["entropy"]
-    assert found["depth@95/test-chosen"] == [1.6, 1.5, 1.7, 2, 2, "range"]
-    assert found["depth@98/test-chosen"] == [None, None, None, 0, 1, "range"]
+    assert found["depth@95/test-chosen"] == [1.6, 1.5, 1.7, "range", [1.5, 1.7]]
+    assert found["depth@98/test-chosen"] == [None, None, None, "range", [None, None]]
     assert "depth@99/test-chosen" not in found
 
 

@@ -76,6 +76,16 @@ def test_attribution_counts_the_settings_in_which_a_part_is_shown():
     assert "| learnable | 8 | 1 |" in section
 
 
+def test_what_the_seeds_would_tell_without_the_correction_is_counted():
+    planted = study()
+    sentence = "1 have an interval clear of 0 before the correction for"
+    assert sentence not in files(planted)["study.md"]
+    # against 90 +- 1: p is .04 by itself
+    area = [0.85, 0.8, 0.9, "interval", [0.85, 0.87, 0.83]]
+    planted["numbers"]["mano/mlp-uniform-b0.1"]["native"]["area"] = area
+    assert f"{sentence} 27 tests, 1 of them as the paper says" in files(planted)["study.md"]
+
+
 def test_failed_runs_are_named():
     planted = study()
     planted["failed"] = {"mano-final-s1": "the training loss is nan"}

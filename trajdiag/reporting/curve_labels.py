@@ -91,7 +91,7 @@ def _room(
     low = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     high = low + np.array([wide, TALL])
     inside = (points > low[:, None] - CLEAR) & (points < high[:, None] + CLEAR)
-    free = ~inside.all(axis=2).any(axis=1)
+    free = ~np.any(inside.all(axis=2), axis=1)
     for box in taken:
         free &= ~((low < box[1] + CLEAR) & (high > box[0] - CLEAR)).all(axis=1)
     nearest = np.clip(ends, low[:, None], high[:, None])

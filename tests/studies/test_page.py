@@ -83,7 +83,7 @@ def test_what_the_seeds_would_tell_without_the_correction_is_counted():
     # against 90 +- 1: p is .04 by itself
     area = [0.85, 0.8, 0.9, "interval", [0.85, 0.87, 0.83]]
     planted["numbers"]["mano/mlp-uniform-b0.1"]["native"]["area"] = area
-    assert f"{sentence} 27 tests, 1 of them as the paper says" in files(planted)["study.md"]
+    assert f"{sentence} 10 tests, 1 of them as the paper says" in files(planted)["study.md"]
 
 
 def test_failed_runs_are_named():

@@ -115,7 +115,7 @@ def _latency(
             progress(
                 f"left out, since it was measured on another store named {store.name} or cannot be "
                 f"read: latency of {', '.join(stale)}; measure it again with `trajdiag latency "
-                f"{shlex.join([store.name, '--readout', stale[0]])}{cache_option(cache_dir)}`"
+                f"{shlex.quote(store.name)} --readout {stale[0]}{cache_option(cache_dir)}`"
             )
     return found
 

@@ -1,11 +1,10 @@
 """Which configurations of the families that transformers implements are refused unopened."""
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-import transformers
-from transformers.models.auto import modeling_auto
 
 from trajdiag.errors import CheckpointError
 from trajdiag.models.native_config import refuse_unsupported, require_family
@@ -34,6 +33,10 @@ def test_options_that_stepping_would_get_wrong_are_refused(
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
     """Lets transformers be of a version, with one family of causal language models."""
+
+    # as they are now: other tests load transformers anew
+    transformers = importlib.import_module("transformers")
+    modeling_auto = importlib.import_module("transformers.models.auto.modeling_auto")
 
     def installed(version: str, family: str) -> None:
         monkeypatch.setattr(transformers, "__version__", version)

@@ -3,6 +3,7 @@ decoded token by token in its folder `context-live`."""
 
 import json
 import os
+import shlex
 from datetime import UTC, datetime
 
 from trajdiag.cachedir import latency_folder
@@ -45,7 +46,7 @@ def saved_latency(
     stale = []
     folder = latency_folder(store.name, cache_dir)
     for path in [*sorted(folder.glob("*.json")), *sorted(folder.glob(f"{_LIVE}/*.json"))]:
-        said = path.stem + " --context live" * (path.parent != folder)
+        said = shlex.quote(path.stem) + " --context live" * (path.parent != folder)
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             version, fingerprint = content["trajdiag_latency"], content["fingerprint"]

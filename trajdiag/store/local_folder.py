@@ -41,7 +41,7 @@ class LocalFolder:
 
     def require_space(self, needed: int) -> int | None:
         there = sum(self.sizes().values())
-        durable.require_writable(self.path)
+        self._require_writable()
         path = self.path
         while not path.exists() and path != path.parent:
             path = path.parent
@@ -52,6 +52,13 @@ class LocalFolder:
                 "free; free some space, or choose another --cache-dir"
             )
         return free
+
+    def _require_writable(self) -> None:
+        """No file is tried in a store that is there: another process may be removing it."""
+        if not self.path.exists():
+            durable.require_writable(self.path.parent)
+        elif not os.access(self.path, os.W_OK):
+            raise StoreError(f"no permission to write {self.path}; choose another --cache-dir")
 
     def sizes(self) -> dict[str, int]:
         return dict(self._files(self.path, ""))

@@ -140,6 +140,14 @@ def test_a_target_reached_on_val_and_missed_on_test_has_its_test_accuracy_beside
     assert table.rows[0][1].notes == notes
 
 
+def test_other_targets_stand_on_the_scoreboard_too(results):
+    depth = next(r for r in results.scores if r.metric == "depth@95" and r.readout == "entropy")
+    rows = [dataclasses.replace(depth, metric=f"depth@{t}", value=2.5) for t in ("90", "62.5")]
+    made = board(dataclasses.replace(results, scores=rows))
+    assert tables.scoreboard(made, depth.store).head[1:] == ("Loops to 90%", "Loops to 62.5%")
+    assert tables.other_scores(made, depth.store) == []
+
+
 def test_what_a_store_lacks_is_a_dash_beside_stores_that_have_it(results):
     table = tables.summary(board(results))
     native = table.head.index("Native gate, loops")

@@ -15,6 +15,7 @@ from trajdiag.deployment.targets import TargetConfig
 from trajdiag.errors import UsageError
 from trajdiag.names import options_of
 from trajdiag.reporting.csv_files import csv_table
+from trajdiag.reporting.names import target_depths
 from trajdiag.results import Results, ScoreRow
 from trajdiag.scoring.stores import ScoreConfig, open_stores
 from trajdiag.scoring.stores import score as score_stores
@@ -23,12 +24,8 @@ _COLUMNS = (
     ("depth@final", "depth", 1),
     ("accuracy@final", "accuracy %", 100),
     ("area", "area %", 100),
-    ("depth@95", "depth@95", 1),
-    ("depth@98", "depth@98", 1),
-    ("depth@99", "depth@99", 1),
-    ("spearman", "spearman", 1),
 )
-"""Metric, heading, factor."""
+"""Metric, heading, factor; then come depths at targets and `spearman`."""
 
 
 def score(
@@ -56,9 +53,10 @@ def score(
 
     Thresholds are chosen on val and reported on test, best first on val: `depth` and `accuracy` at
     the least depth within --slack of the last loop (or at --threshold.NAME), `area` over all
-    mean-depth budgets, `depth@95` at the least depth that reaches 95%, `spearman` of exit depth
-    with difficulty. Brackets are intervals over inputs, at --confidence; a dash is a target that
-    val never reaches. The oracle leaves in hindsight: the bound at equal depth.
+    mean-depth budgets, `depth@95` at the least depth that reaches 95% (and so on, --targets),
+    `spearman` of exit depth with difficulty. Brackets are intervals over inputs, at --confidence; a
+    dash is a target that val never reaches. The oracle leaves in hindsight: the bound at equal
+    depth.
     """
     if json_output and csv:
         raise UsageError("give --json or --csv, not both")
@@ -95,7 +93,8 @@ def _scoreboard(results: Results, store: str) -> Table:
     test = [row for row in results.scores if row.store == store and row.split == "test"]
     cells = {(row.readout, row.metric): row for row in test}
     readouts = results.ranked(store)
-    columns = [column for column in _COLUMNS if any((r, column[0]) in cells for r in readouts)]
+    more = [(metric, metric, 1) for metric in (*target_depths(r.metric for r in test), "spearman")]
+    columns = [c for c in (*_COLUMNS, *more) if any((r, c[0]) in cells for r in readouts)]
 
     table = Table(title=escape(store), title_justify="left")
     table.add_column("readout")

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 READOUT_LABELS = {
     "native": "native gate",
@@ -104,3 +105,8 @@ def visible(text: str) -> str:
         f"\\u{ord(c):04x}" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c
         for c in text
     )
+
+
+def target_depths(metrics: Iterable[str]) -> list[str]:
+    """Those that are mean depths at a target accuracy, such as depth@95, in order."""
+    return [m for m in dict.fromkeys(metrics) if re.fullmatch(r"depth@\d[\d.e-]*", m)]

@@ -7,7 +7,13 @@ from collections.abc import Sequence
 
 from trajdiag.reporting.board import ORACLE, Board
 from trajdiag.reporting.cells import Cell, Table, number_cell, readout_cell, role_of, score_cell
-from trajdiag.reporting.names import PART_LABELS, metric_label, readout_label, visible
+from trajdiag.reporting.names import (
+    PART_LABELS,
+    metric_label,
+    readout_label,
+    target_depths,
+    visible,
+)
 from trajdiag.reporting.numerals import MISSING, loops, percent
 from trajdiag.reporting.palette import PARTS
 from trajdiag.results import StoreRow
@@ -19,11 +25,8 @@ SCOREBOARD = (
     "depth@final",
     "accuracy@final",
     "depth@matched",
-    "depth@95",
-    "depth@98",
-    "depth@99",
-    "spearman",
 )
+"""Metrics of the scoreboard; then come depths at targets and `spearman`."""
 OTHER_SCORES = {
     "@depth=": "at budgets of mean depth",
     "@loop=": "loop by loop",
@@ -90,8 +93,14 @@ def summary(board: Board) -> Table:
 def scoreboard(board: Board, store: str) -> Table:
     """The store's readouts, best first; targets that no store reaches are left out."""
     reached = {metric for (_, _, metric), row in board.scores.items() if row.value is not None}
-    metrics = [metric for metric in SCOREBOARD if metric in reached]
+    metrics = [metric for metric in _principal(board) if metric in reached]
     return _score_table(board, store, metrics, name=f"scoreboard-{store}")
+
+
+def _principal(board: Board) -> list[str]:
+    """Metrics of the scoreboard, in order."""
+    targets = target_depths(metric for _, _, metric in board.scores)
+    return [*SCOREBOARD, *targets, "spearman"]
 
 
 def other_scores(board: Board, store: str) -> list[Table]:
@@ -99,8 +108,9 @@ def other_scores(board: Board, store: str) -> list[Table]:
     a sheet of paper have room for."""
     found = dict.fromkeys(metric for s, _, metric in board.scores if s == store)
     grouped: dict[str, list[str]] = {}
+    principal = _principal(board)
     for metric in found:
-        if metric not in SCOREBOARD:
+        if metric not in principal:
             about = next(
                 (of for part, of in OTHER_SCORES.items() if re.search(part, metric)), "more scores"
             )

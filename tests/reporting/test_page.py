@@ -19,6 +19,7 @@ from trajdiag.reporting.difficulty_figures import accuracy_figure
 from trajdiag.reporting.figures import draw_figures, frontier_figure, signal_figure
 from trajdiag.reporting.folder import FIGURES
 from trajdiag.reporting.html import render_html
+from trajdiag.reporting.markdown import render_markdown
 from trajdiag.reporting.svg import NARROW
 from trajdiag.results import ROW_TYPES, ProfileRow, Results
 
@@ -155,6 +156,19 @@ def test_commands_and_fingerprints_are_printed_as_they_are(batch):
     for row in planted_results(["mano-fixed-uniform", "mano-joint-linear"]).stores:
         assert all(command in batch.text for command in row.commands)
         assert row.fingerprint in batch.text
+
+
+@pytest.mark.parametrize(
+    ("slack", "said"),
+    [({}, "0.5 points"), ({"slack": 0.02}, "2 points"), ({"slack": 0.01}, "1 point")],
+)
+def test_the_terms_say_the_slack_that_was_asked_for(slack, said):
+    planted = planted_results(["mano-fixed-uniform"], examples=60)
+    results = dataclasses.replace(planted, config={**planted.config, **slack})
+    for text in (page_of(results).text, render_markdown(board(results), [], "title")):
+        assert f"whose accuracy is within {said} of the last loop’s" in text
+        assert f"the lowest final validation accuracy among them, less {said}." in text
+        assert "half a point" not in text and "{slack}" not in text
 
 
 def test_what_made_a_store_is_said_once_and_what_is_not_known_left_out():

@@ -96,6 +96,11 @@ class Board:
         """The confidence of all intervals, in percent."""
         return round(100 * float(self.results.config.get("confidence", 0.95)))
 
+    @property
+    def slack(self) -> float:
+        """The share of val accuracy that the operating point may give up."""
+        return float(self.results.config.get("slack", 0.005))
+
     def kind(self, readout: str) -> str:
         """signal, native, variant, gate, fixed, bound or oracle."""
         return self._kinds.get(readout, "signal")

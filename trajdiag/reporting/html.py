@@ -24,7 +24,7 @@ from trajdiag.reporting.names import readout_label, visible
 from trajdiag.reporting.palette import ROLES
 from trajdiag.reporting.prose import prose, typeset
 from trajdiag.reporting.svg import Figure
-from trajdiag.reporting.terms import TERMS
+from trajdiag.reporting.terms import terms
 from trajdiag.results import ROW_TYPES
 
 
@@ -59,7 +59,7 @@ def contents(board: Board, title: str) -> dict[str, Any]:
         "title": visible(title),
         "meta": _meta(board),
         "results": board.results,
-        "terms": TERMS,
+        "terms": terms(board.slack),
         "summary": tables.summary(board) if len(stores) > 1 else None,
         "scoreboards": [tables.scoreboard(board, store) for store in stores],
         "other_scores": [

@@ -1,6 +1,8 @@
 """The words of a report, each in a sentence or two."""
 
-TERMS = (
+from trajdiag.reporting.numerals import plain
+
+_TERMS = (
     (
         "Trajectory",
         "The hidden states of all loops, shaped by training and frozen here.",
@@ -21,7 +23,7 @@ TERMS = (
     ),
     (
         "Operating point",
-        "The readout’s least mean depth on validation whose accuracy is within half a point of the "
+        "The readout’s least mean depth on validation whose accuracy is within {slack} of the "
         "last loop’s. Its depth and accuracy are then measured on test.",
     ),
     (
@@ -77,7 +79,7 @@ TERMS = (
     (
         "Matched accuracy",
         "The depth at one accuracy that all compared stores reach: the lowest final validation "
-        "accuracy among them, less half a point.",
+        "accuracy among them, less {slack}.",
     ),
     (
         "Hindsight oracle",
@@ -146,4 +148,12 @@ TERMS = (
         "docs/statistics.md, in trajdiag’s sources, has each number’s formula and source.",
     ),
 )
-"""Term and meaning, in the order of reading."""
+"""Term and meaning, in the order of reading; `{slack}` stands for what the slack is."""
+
+
+def terms(slack: float) -> list[tuple[str, str]]:
+    """Term and meaning, in the order of reading, where the operating point may give up `slack`, a
+    share of accuracy."""
+    points = plain(100 * slack)
+    said = f"{points} point{'' if points == '1' else 's'}"
+    return [(term, meaning.format(slack=said)) for term, meaning in _TERMS]

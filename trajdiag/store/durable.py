@@ -128,10 +128,11 @@ def _sync(path: Path, flags: int) -> None:
         os.close(descriptor)
 
 
-def require_writable(folder: Path) -> None:
-    """Raise StoreError or OutOfSpaceError where no file could be made in `folder`, which need not
-    be there: asked before long work, whose numbers would be lost. Leaves nothing behind."""
-    with disk_errors(folder):
+def require_writable(folder: Path, told: Path | None = None) -> None:
+    """Raise StoreError or OutOfSpaceError, about `told` or the folder, where no file could be made
+    in `folder`, which need not be there: asked before long work, whose numbers would be lost.
+    Leaves nothing behind."""
+    with disk_errors(told or folder):
         there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
         descriptor, name = tempfile.mkstemp(prefix=".trajdiag-", dir=there)
         os.close(descriptor)

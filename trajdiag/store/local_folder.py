@@ -56,7 +56,7 @@ class LocalFolder:
     def _require_writable(self) -> None:
         """No file is tried in a store that is there: another process may be removing it."""
         if not self.path.exists():
-            durable.require_writable(self.path.parent)
+            durable.require_writable(self.path.parent, self.path)
         elif not os.access(self.path, os.W_OK):
             raise StoreError(f"no permission to write {self.path}; choose another --cache-dir")
 

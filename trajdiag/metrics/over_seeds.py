@@ -36,6 +36,8 @@ def mean_over_seeds(
     a training has none; None for the bounds where resamples are undefined, and for the upper one
     where too many of them are infinite. Raises ValueError for fewer than two trainings.
     """
+    from scipy.special import stdtrit
+
     table = np.stack(estimates)
     own, n = table[:, 0], len(table)
     if n < 2:
@@ -52,7 +54,7 @@ def mean_over_seeds(
     seeds = max(float(own.var(ddof=1)) - apart, 0.0) / n
     common = float(mean.var(ddof=1))
     upper = (1 + confidence) / 2
-    t, z = t_quantile(upper, n - 1), NormalDist().inv_cdf(upper)
+    t, z = float(stdtrit(n - 1, upper)), NormalDist().inv_cdf(upper)
     reach = math.sqrt(t**2 * seeds + z**2 * common)
     low, high = max(value - reach, within[0]), min(value + reach, within[1])
     too_often = missed.mean() > (1 - confidence) / 2
@@ -74,13 +76,6 @@ def median_over_seeds(values: NDArray[np.float64], confidence: float = 0.95) -> 
     if k == 0 or value is None:
         return value, None, None
     return value, _finite(ordered[k - 1]), _finite(ordered[n - k])
-
-
-def t_quantile(share: float, freedom: float) -> float:
-    """Of Student's t distribution."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, share))
 
 
 def _finite(value: float) -> float | None:

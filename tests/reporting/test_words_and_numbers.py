@@ -167,20 +167,6 @@ def test_numbers_stand_out_from_the_cells_that_they_are_printed_in(role, density
         assert contrast(getattr(text, scheme), "#{:02x}{:02x}{:02x}".format(*mixed)) > 4.5
 
 
-def test_small_multiples_take_the_best_of_each_family_and_the_first_screen_one_of_each_kind():
-    indexed = board(planted_results(["mano-fixed-uniform", "mano-joint-linear"]))
-    assert indexed.featured() == [
-        "entropy",
-        "kl_current_previous",
-        "relative_change",
-        "linear-ponder",
-        "mlp-ponder",
-        "native",
-    ]
-    kinds = [indexed.kind(name) for name in indexed.principals("mano-joint-linear")]
-    assert kinds == ["native", "gate", "signal", "fixed"]
-
-
 def contrast(a: str, b: str) -> float:
     """WCAG's contrast ratio."""
     light, dark = sorted((luminance(a), luminance(b)), reverse=True)

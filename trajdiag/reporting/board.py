@@ -1,6 +1,7 @@
 """Results laid out for rendering: looked up by store and readout, best readout first."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -186,7 +187,7 @@ class Board:
         ranked = self.ranked(store)
         if store in self.in_full:
             return ranked
-        kept = {ORACLE, "bound", *self.principals(store), *self.featured()}
+        kept = {ORACLE, "bound", *self.principals(store), *self.featured(store)}
         return [name for name in ranked if name in kept]
 
     def diagnosed(self, store: str, at: str) -> str | None:
@@ -205,30 +206,20 @@ class Board:
             for name in [name for name in ranked if self.kind(name) == kind][:1]
         ]
 
-    def featured(self) -> list[str]:
-        """The rules that the small multiples draw, by their mean area over all stores: the best
-        signal of each family, or the best three where they are the user's own, and the best two
-        fitted gates. The native gate, which some stores lack, comes last."""
-        names = list(dict.fromkeys(readout for _, readout in self.rows))
-        best_first = sorted(names, key=lambda name: -self._mean_area(name))
-        of_kind = {
-            kind: [name for name in best_first if self.kind(name) == kind]
-            for kind in ("signal", "gate", "native")
-        }
-        of_family = [
-            next((name for name in of_kind["signal"] if name in family), None)
-            for family in FAMILIES
+    def featured(self, store: str) -> list[str | None]:
+        """The rules that the small multiples draw of a store, each in its column: its best signal
+        of each family and the best of the user's own, which fill the places of families that it
+        lacks, its best two fitted gates and the native gate; None where it lacks one."""
+        best_first = self.ranked(store)
+        signals = [name for name in best_first if self.kind(name) == "signal"]
+        families: list[str | None] = [
+            next((name for name in signals if name in family), None) for family in FAMILIES
         ]
-        signals = [name for name in of_family if name] or of_kind["signal"][:3]
-        chosen = {*signals, *of_kind["gate"][:2], *of_kind["native"]}
-        return [
-            name for kind in of_kind for name in names if name in chosen and self.kind(name) == kind
-        ]
-
-    def _mean_area(self, readout: str) -> float:
-        areas = [self.value(store, readout, "area") for store in self.stores]
-        known = [area for area in areas if area is not None]
-        return sum(known) / len(known) if known else 0.0
+        built_in = set().union(*FAMILIES)
+        own = [name for name in signals if name not in built_in][: max(1, families.count(None))]
+        gates = sorted([name for name in best_first if self.kind(name) == "gate"][:2])
+        native = [name for name in best_first if self.kind(name) == "native"][:1]
+        return [*families, *_filled(own, len(FAMILIES)), *_filled(gates, 2), *_filled(native, 1)]
 
 
 def board(results: Results) -> Board:
@@ -270,6 +261,10 @@ def board(results: Results) -> Board:
         examples={store: dict(of) for store, of in examples.items()},
         roles={name: readout_role(name) for _, name in rows},
     )
+
+
+def _filled(names: Sequence[str], places: int) -> list[str | None]:
+    return [*names, *[None] * (places - len(names))]
 
 
 _WHOLE = {"unexposed", "learnable", "misfit", "regret"}

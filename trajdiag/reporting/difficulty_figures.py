@@ -1,7 +1,7 @@
 """The figures by difficulty: accuracy of each loop, signals, and where examples leave."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -60,7 +60,7 @@ def accuracy_figure(board: Board) -> Figure:
 
 
 def signal_figure(board: Board) -> Figure:
-    """A row a store, a column a featured readout: the mean signal by loop, a line for each
+    """A row a store, a column a kind of featured readout: the mean signal by loop, a line for each
     difficulty."""
 
     def draw(store: str, readout: str) -> Panel:
@@ -82,6 +82,7 @@ def signal_figure(board: Board) -> Figure:
             known={name: _known(grid, row) for row, name in enumerate(grid.names)},
         )
 
+    rows = _featured_rows(board, "signal", draw)
     return Figure(
         name="signals",
         title="Signal by loop and difficulty" if board.by_difficulty else "Signal by loop",
@@ -94,14 +95,15 @@ def signal_figure(board: Board) -> Figure:
             else "."
         )
         + _left_out(board),
-        rows=_featured_rows(board, "signal", draw),
-        columns=max(3, len(board.featured())),
+        rows=rows,
+        columns=_most(rows),
         tables=("profile",),
     )
 
 
 def exits_figure(board: Board) -> Figure:
-    """A row a store, a column a featured readout: where examples of each difficulty leave."""
+    """A row a store, a column a kind of featured readout: where examples of each difficulty
+    leave."""
 
     def draw(store: str, readout: str) -> Panel:
         grid = difficulty_grid(board, store, readout, "exits")
@@ -123,6 +125,7 @@ def exits_figure(board: Board) -> Figure:
         name = f"exits-{store}-{readout}"
         return heat_panel(heat, name=name, title=readout_label(readout), alt=alt)
 
+    rows = _featured_rows(board, "exits", draw)
     return Figure(
         name="exits",
         title="Exit distribution by difficulty, % of examples"
@@ -131,8 +134,8 @@ def exits_figure(board: Board) -> Figure:
         caption=f"Share of {'each difficulty’s' if board.by_difficulty else 'the'} test examples "
         "that leave at each loop, at the operating point; beside them their mean exit loop and "
         f"half the width of its interval.{_left_out(board)}",
-        rows=_featured_rows(board, "exits", draw),
-        columns=max(3, len(board.featured())),
+        rows=rows,
+        columns=_most(rows),
         tables=("profile",),
     )
 
@@ -181,20 +184,26 @@ def _means(board: Board, store: str, readout: str, exits: Grid) -> list[str]:
 def _featured_rows(
     board: Board, quantity: str, draw: Callable[[str, str], Panel]
 ) -> tuple[Row, ...]:
-    """A row for each store that is shown in full; a readout that one of them has keeps its column
-    in all."""
-    has = {(store, readout) for store, readout, of in board.profile if of == quantity}
-    columns = [
-        name for name in board.featured() if any((store, name) in has for store in board.in_full)
+    """A row for each store that is shown in full, less the columns that none of them fills."""
+    has = {(store, name) for store, name, of in board.profile if of == quantity}
+    names = [
+        [name if (store, name) in has else None for name in board.featured(store)]
+        for store in board.in_full
     ]
+    columns = [column for column in zip(*names, strict=True) if any(column)]
     rows = [
         Row(
             title=visible(store),
-            panels=tuple(draw(store, name) if (store, name) in has else None for name in columns),
+            panels=tuple(None if name is None else draw(store, name) for name in row),
         )
-        for store in board.in_full
+        for store, row in zip(board.in_full, zip(*columns, strict=True), strict=False)
     ]
     return tuple(row for row in rows if any(row.panels))
+
+
+def _most(rows: Sequence[Row]) -> int:
+    """Panels side by side."""
+    return max(3, *(len(row.panels) for row in rows), 0)
 
 
 def _left_out(board: Board) -> str:

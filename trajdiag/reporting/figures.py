@@ -45,7 +45,6 @@ def draw_figures(board: Board) -> list[Figure]:
 def frontier_figure(board: Board) -> Figure:
     """One panel a store: the exact frontier of every readout, forced exits, the oracle and the
     learned bound."""
-    featured = set(board.featured())
     ranges = {store: _range(board, store) for store in board.drawn}
     panels, beaten = [], False
     for store in board.drawn:
@@ -57,7 +56,7 @@ def frontier_figure(board: Board) -> Figure:
             and (board.kind(name) != ORACLE or name == ORACLE)
             and (
                 store in board.in_full
-                or name in named | featured
+                or name in named | {*board.featured(store)}
                 or board.kind(name) in ("fixed", *APART)
             )
         ]

@@ -50,7 +50,8 @@ def _columns(board: Board) -> list[str]:
     """The readouts that are drawn: of those with bins the featured ones first."""
     names = dict.fromkeys(name for _, name in board.rows)
     has = {name for store, name in board.reliability if store in board.in_full}
-    chosen = dict.fromkeys(name for name in (*board.featured(), *names) if name in has)
+    featured = (name for store in board.in_full for name in board.featured(store))
+    chosen = dict.fromkeys(name for name in (*featured, *names) if name in has)
     kept = set(list(chosen)[:MOST_COLUMNS])
     return [name for name in names if name in kept]
 
